@@ -1,0 +1,326 @@
+//! A server behind pipes: child processes, or connections of the old HTTP+SSE transport. Who shares a pipe follows the
+//! configuration and the era; a pipe whose server breaks the framing is closed, never resynchronised.
+
+use std::future::ready;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{FutureExt as _, StreamExt as _};
+use mcp::era::Era;
+use mcp::json::Raw;
+use mcp::meta::LogLevel;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::compose;
+use super::core::{Core, Known, Way};
+use super::greet;
+use super::handshake::Failed;
+use super::pool::{Entry, Key, Pool, Slot};
+use super::sessions::logs;
+use crate::adapters::pipe::{Mux, MuxChange, MuxEvent, MuxOptions, Pipe};
+use crate::config::Isolation;
+use crate::ports::upstream::{
+    Answer, Call, Change, Client, Event, Events, Facts, Fault, FaultKind, SessionKey,
+};
+
+/// How long a pipe may take to end in order.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Makes pipes to one server.
+#[async_trait]
+pub(super) trait Open: Send + Sync {
+    /// A new pipe; under a deadline of its own.
+    async fn open(&self) -> Result<Opened, NotOpened>;
+}
+
+/// A new pipe and what comes out of it.
+pub(super) type Opened = (Arc<dyn Pipe>, mpsc::Receiver<Result<Bytes, Fault>>);
+
+/// Why there is no new pipe.
+pub(super) enum NotOpened {
+    /// As many as there may be; one less would help.
+    Full(Fault),
+    /// Anything else.
+    Failed(Fault),
+}
+
+/// A pipe in use.
+pub(super) struct Conn {
+    pub(super) mux: Arc<Mux>,
+    pub(super) facts: Arc<Facts>,
+    pub(super) way: Way,
+    level: tokio::sync::Mutex<Option<Raw>>,
+    /// Set before the gateway ends the pipe itself.
+    ending: Arc<AtomicBool>,
+}
+
+impl Conn {
+    pub(super) fn new(mux: Arc<Mux>, facts: Facts, way: Way) -> Conn {
+        let (facts, ending) = (Arc::new(facts), Arc::default());
+        Conn { mux, facts, way, level: tokio::sync::Mutex::new(None), ending }
+    }
+
+    async fn end(&self, grace: Duration) {
+        self.ending.store(true, Ordering::Release);
+        self.mux.close(grace).await;
+    }
+}
+
+impl Entry for Conn {
+    fn usable(&self) -> bool {
+        !self.mux.is_closed()
+    }
+
+    fn touch(&self) {}
+
+    fn idle(&self, now: Instant) -> Duration {
+        if self.mux.in_flight() > 0 { Duration::ZERO } else { now.duration_since(self.mux.last_used()) }
+    }
+}
+
+impl Drop for Conn {
+    /// Whatever leaves the pool is ended once its last call has.
+    fn drop(&mut self) {
+        if let (false, Ok(runtime)) = (self.mux.is_closed(), Handle::try_current()) {
+            self.ending.store(true, Ordering::Release);
+            let mux = Arc::clone(&self.mux);
+            runtime.spawn(async move { mux.close(GRACE).await });
+        }
+    }
+}
+
+/// The pipes of one server.
+pub(super) struct Pipes {
+    pub(super) core: Arc<Core>,
+    pub(super) pool: Arc<Pool<Conn>>,
+    opener: Box<dyn Open>,
+    isolation: Option<Isolation>,
+    /// The way of every pipe when there is no choice.
+    only: Option<Way>,
+}
+
+impl Pipes {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        opener: Box<dyn Open>,
+        isolation: Option<Isolation>,
+        idle: Duration,
+        only: Option<Way>,
+    ) -> Arc<Pipes> {
+        Arc::new(Pipes { core: Arc::clone(core), pool: Pool::new(idle), opener, isolation, only })
+    }
+
+    /// What is known of the server; asks it once.
+    pub(super) async fn known(self: &Arc<Self>) -> Result<Arc<Known>, Fault> {
+        if let Some(known) = self.core.known() {
+            return Ok(known);
+        }
+        self.core.running()?;
+        self.core.gate.check()?;
+        let pipes = Arc::clone(self);
+        let probing = self.core.probe.join(|| async move { pipes.probe().await }.boxed());
+        probing.await
+    }
+
+    /// Opens the first pipe and puts it where it will be looked for.
+    async fn probe(self: &Arc<Self>) -> Result<Arc<Known>, Fault> {
+        let client = compose::nobody();
+        let conn = greet::establish(self, &client, self.isolation == Some(Isolation::Shared), None).await;
+        self.core.note(conn.as_ref().err(), true);
+        let conn = conn?;
+        let key = self.key(&SessionKey::Catalog, &client, conn.way);
+        let slot = self.pool.slot(key);
+        let conn = slot.fill(conn);
+        self.follow(&conn, key);
+        watch_end(&conn, &slot);
+        Ok(self.core.known().unwrap_or_else(|| self.core.learn(conn.way, Arc::clone(&conn.facts))))
+    }
+
+    /// Shakes hands for the catalog: the probe of a server that has no choice of ways.
+    pub(super) async fn greet(self: &Arc<Self>) -> Result<Arc<Facts>, Fault> {
+        let way = self.only.unwrap_or(Way::Legacy);
+        let conn = self.conn(&SessionKey::Catalog, &compose::nobody(), way).await?;
+        Ok(Arc::clone(&conn.facts))
+    }
+
+    /// A new multiplexed pipe.
+    pub(super) async fn fresh(&self, shared: bool) -> Result<Arc<Mux>, Fault> {
+        let opened = match self.opener.open().await {
+            Err(NotOpened::Full(fault)) => {
+                // One that nobody uses makes room.
+                let Some(oldest) = self.pool.take_oldest() else { return Err(fault) };
+                oldest.end(GRACE).await;
+                drop(oldest);
+                self.opener.open().await
+            }
+            other => other,
+        };
+        let (pipe, incoming) = opened.map_err(|e| match e {
+            NotOpened::Full(fault) | NotOpened::Failed(fault) => fault,
+        })?;
+        let options = MuxOptions::new(&self.core.server, shared, self.core.spec.answer_bytes);
+        Ok(Mux::start(pipe, incoming, options))
+    }
+
+    fn key(&self, owner: &SessionKey, client: &Client, way: Way) -> Key {
+        let shared = match self.isolation {
+            Some(isolation) => isolation == Isolation::Shared,
+            None => way == Way::Modern,
+        };
+        if shared { Key::shared() } else { Key::new(*owner, client) }
+    }
+
+    /// The owner's pipe, opening it where there is none.
+    pub(super) async fn conn(
+        self: &Arc<Self>,
+        owner: &SessionKey,
+        client: &Client,
+        way: Way,
+    ) -> Result<Arc<Conn>, Fault> {
+        let key = self.key(owner, client, way);
+        let slot = self.pool.slot(key);
+        if let Some(conn) = slot.ready() {
+            return Ok(conn);
+        }
+        self.core.running()?;
+        // The old transport is tried while the gate is shut by the newer one's failure.
+        if self.only.is_none() {
+            self.core.gate.check()?;
+        }
+        if let Some(left) = slot.pause.lock().left(Instant::now()) {
+            let detail = format!("the server ended by itself; not started again for {left:?}");
+            return Err(Fault::early(FaultKind::Unreachable, detail));
+        }
+        let (pipes, place, client) = (Arc::clone(self), Arc::clone(&slot), client.clone());
+        let opening = slot.flight.join(|| async move { pipes.open(&place, key, &client, way).await }.boxed());
+        opening.await.map_err(|failed| failed.fault)
+    }
+
+    async fn open(
+        self: &Arc<Self>,
+        slot: &Arc<Slot<Conn>>,
+        key: Key,
+        client: &Client,
+        way: Way,
+    ) -> Result<Arc<Conn>, Failed> {
+        if let Some(conn) = slot.ready() {
+            return Ok(conn);
+        }
+        let replaced = slot.was_filled();
+        let owner = key.owner.unwrap_or(SessionKey::Catalog);
+        // Everybody's pipe is told of nobody's capabilities.
+        let client = if key.owner.is_none() { compose::nobody() } else { client.clone() };
+        let conn = greet::establish(self, &client, key.owner.is_none(), Some(way)).await;
+        self.core.note(conn.as_ref().err(), true);
+        let conn = conn?;
+        // A server that has changed its era meanwhile is perhaps no longer for everybody.
+        let right = self.key(&owner, &client, conn.way);
+        let slot = if right == key { Arc::clone(slot) } else { self.pool.slot(right) };
+        let conn = slot.fill(conn);
+        self.follow(&conn, right);
+        watch_end(&conn, &slot);
+        if replaced && is_for_lists(&key) {
+            self.core.announce(Change::Restarted);
+        }
+        Ok(conn)
+    }
+
+    /// Passes on what the server announces; from the pipes that lists are read over, not from each session's.
+    fn follow(self: &Arc<Self>, conn: &Arc<Conn>, key: Key) {
+        if !is_for_lists(&key) {
+            return;
+        }
+        let (core, mut changes) = (Arc::clone(&self.core), conn.mux.changes());
+        tokio::spawn(async move {
+            // Ends with the multiplexer, whose end closes the channel.
+            loop {
+                match changes.recv().await {
+                    Ok(MuxChange::List(change)) => core.announce(change),
+                    Ok(MuxChange::Updated(_)) | Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+                }
+            }
+        });
+    }
+
+    /// One call.
+    pub(super) async fn call(self: &Arc<Self>, call: &Call, known: &Known) -> Result<Events, Fault> {
+        let mut conn = self.conn(&call.session, &call.client, known.way).await?;
+        if conn.way != known.way {
+            // Another era than a moment ago: then perhaps another pipe is this caller's.
+            conn = self.conn(&call.session, &call.client, conn.way).await?;
+        }
+        if conn.way != Way::Modern {
+            self.level(&conn, call).await;
+        }
+        let (era, revision) = (conn.way.era(), conn.facts.revision);
+        let sent =
+            conn.mux.request(|id, token| compose::call(call, era, revision, id, token), call.progress).await;
+        self.core.note(sent.as_ref().err(), false);
+        let log = call.log_level.as_ref().and_then(|level| LogLevel::parse(&level.string()?));
+        Ok(Box::pin(sent?.filter_map(move |item| {
+            // The pipe lives as long as its last call.
+            let _held = &conn;
+            ready(event(item, era, log))
+        })))
+    }
+
+    /// Tells a legacy server the level that this call asks for; see the same in `server`.
+    async fn level(&self, conn: &Conn, call: &Call) {
+        let Some(level) = call.log_level.as_ref().filter(|_| logs(&conn.facts)) else { return };
+        let mut told = conn.level.lock().await;
+        if told.as_ref() == Some(level) {
+            return;
+        }
+        let telling = greet::ask(&conn.mux, |id| compose::set_level(id, level));
+        match tokio::time::timeout(GRACE, telling).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(fault)) => {
+                tracing::debug!(server = %self.core.server, %fault, "the log level was not taken")
+            }
+            Err(_) => tracing::debug!(server = %self.core.server, "the log level was not taken in time"),
+        }
+        *told = Some(level.clone());
+    }
+
+    /// Ends the pipes of one owner, or all, within `grace`.
+    pub(super) async fn end(&self, owner: Option<&SessionKey>, grace: Duration) {
+        let ending = self.pool.take(owner);
+        futures_util::future::join_all(ending.iter().map(|conn| conn.end(grace))).await;
+    }
+}
+
+fn is_for_lists(key: &Key) -> bool {
+    matches!(key.owner, None | Some(SessionKey::Catalog))
+}
+
+/// Makes a pipe that ends by itself wait for its successor.
+fn watch_end(conn: &Conn, slot: &Arc<Slot<Conn>>) {
+    let (mux, ending, slot) = (Arc::clone(&conn.mux), Arc::clone(&conn.ending), Arc::downgrade(slot));
+    let start = Instant::now();
+    tokio::spawn(async move {
+        let _ = mux.closed().await;
+        if let (false, Some(slot)) = (ending.load(Ordering::Acquire), slot.upgrade()) {
+            let now = Instant::now();
+            slot.pause.lock().failed(now.duration_since(start), now);
+        }
+    });
+}
+
+fn event(item: Result<MuxEvent, Fault>, era: Era, log: Option<LogLevel>) -> Option<Result<Event, Fault>> {
+    match item {
+        Ok(MuxEvent::Progress(params)) => Some(Ok(Event::Progress(params))),
+        Ok(MuxEvent::Log(params)) => {
+            let level = LogLevel::parse(&params.get("level")?.string()?)?;
+            (level >= log?).then_some(Ok(Event::Log(params)))
+        }
+        Ok(MuxEvent::Other(_)) => None,
+        Ok(MuxEvent::Done(response)) => Some(Ok(Event::Done(Answer { era, outcome: response.outcome }))),
+        Err(fault) => Some(Err(fault)),
+    }
+}

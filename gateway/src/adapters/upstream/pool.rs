@@ -1,0 +1,173 @@
+//! What is kept for owners: HTTP sessions, child processes, old SSE connections. Two owners never share an entry; the
+//! pool is bounded by number and by idle time. Closing is the entry's own business, when its last user lets it go.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use lru::LruCache;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::flight::Flight;
+use super::handshake::Failed;
+use crate::adapters::child::Backoff;
+use crate::ports::upstream::{Client, SessionKey};
+
+/// Entries kept per server.
+const ENTRIES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
+
+/// Whose entry, and for which capabilities: a list depends on them, and so may anything else.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Key {
+    /// The owner; none: everybody.
+    pub(super) owner: Option<SessionKey>,
+    digest: [u8; 32],
+}
+
+impl Key {
+    /// For calls of `client`.
+    pub(super) fn new(owner: SessionKey, client: &Client) -> Key {
+        let mut digest = [0; 32];
+        let hash = ring::digest::digest(&ring::digest::SHA256, client.capabilities.bytes());
+        for (to, from) in digest.iter_mut().zip(hash.as_ref()) {
+            *to = *from;
+        }
+        Key { owner: Some(owner), digest }
+    }
+
+    /// For what everybody shares.
+    pub(super) fn shared() -> Key {
+        Key { owner: None, digest: [0; 32] }
+    }
+}
+
+/// What a pool keeps.
+pub(super) trait Entry: Send + Sync + 'static {
+    /// Whether it can still serve.
+    fn usable(&self) -> bool;
+    /// It is about to serve.
+    fn touch(&self);
+    /// For how long it has served nobody.
+    fn idle(&self, now: Instant) -> Duration;
+}
+
+/// The place of one entry.
+pub(super) struct Slot<T> {
+    ready: ArcSwapOption<T>,
+    /// After an entry that ended by itself: no new one for a while.
+    pub(super) pause: Mutex<Backoff>,
+    /// The attempt to fill it.
+    pub(super) flight: Flight<Result<Arc<T>, Failed>>,
+}
+
+impl<T: Entry> Slot<T> {
+    /// The entry, if it can still serve.
+    pub(super) fn ready(&self) -> Option<Arc<T>> {
+        let entry = self.ready.load_full().filter(|entry| entry.usable())?;
+        entry.touch();
+        Some(entry)
+    }
+
+    /// Whether an entry was here that may no longer serve.
+    pub(super) fn was_filled(&self) -> bool {
+        self.ready.load().is_some()
+    }
+
+    /// Puts a new entry in place.
+    pub(super) fn fill(&self, entry: T) -> Arc<T> {
+        let entry = Arc::new(entry);
+        self.ready.store(Some(Arc::clone(&entry)));
+        entry
+    }
+
+    fn disused(&self, now: Instant, limit: Duration) -> bool {
+        match self.ready.load_full() {
+            // Two references: the slot's and this one. A call under way holds one more.
+            Some(entry) => !entry.usable() || (Arc::strong_count(&entry) <= 2 && entry.idle(now) >= limit),
+            None => !self.flight.is_flying(),
+        }
+    }
+}
+
+/// The entries of one server.
+pub(super) struct Pool<T> {
+    slots: Mutex<LruCache<Key, Arc<Slot<T>>>>,
+    idle: Duration,
+    /// Whether somebody looks after idle entries already.
+    swept: AtomicBool,
+}
+
+impl<T: Entry> Pool<T> {
+    /// An empty pool; what served nobody for `idle` leaves it.
+    pub(super) fn new(idle: Duration) -> Arc<Pool<T>> {
+        Arc::new(Pool { slots: Mutex::new(LruCache::new(ENTRIES)), idle, swept: AtomicBool::new(false) })
+    }
+
+    /// The owner's slot; the one that was not asked for the longest time leaves when there are too many.
+    pub(super) fn slot(self: &Arc<Self>, key: Key) -> Arc<Slot<T>> {
+        let mut slots = self.slots.lock();
+        if let Some(slot) = slots.get(&key) {
+            return Arc::clone(slot);
+        }
+        let slot = Arc::new(Slot {
+            ready: ArcSwapOption::empty(),
+            pause: Mutex::new(Backoff::new()),
+            flight: Flight::new(),
+        });
+        let evicted = slots.push(key, Arc::clone(&slot));
+        drop(slots);
+        drop(evicted);
+        if !self.swept.swap(true, Ordering::Relaxed) {
+            tokio::spawn(sweep(Arc::downgrade(self)));
+        }
+        slot
+    }
+
+    /// Entries that can serve.
+    pub(super) fn len(&self) -> usize {
+        let usable = |slot: &Slot<T>| slot.ready.load().as_ref().is_some_and(|entry| entry.usable());
+        self.slots.lock().iter().filter(|(_, slot)| usable(slot)).count()
+    }
+
+    fn take_disused(&self, limit: Duration) -> Vec<Arc<Slot<T>>> {
+        let now = Instant::now();
+        let mut slots = self.slots.lock();
+        let keys: Vec<Key> =
+            slots.iter().filter(|(_, slot)| slot.disused(now, limit)).map(|(key, _)| *key).collect();
+        keys.iter().filter_map(|key| slots.pop(key)).collect()
+    }
+
+    /// Takes out the one entry that nobody uses now and that was not used for the longest time.
+    pub(super) fn take_oldest(&self) -> Option<Arc<T>> {
+        let now = Instant::now();
+        let mut slots = self.slots.lock();
+        let free = |slot: &Slot<T>| slot.ready.load().is_some() && slot.disused(now, Duration::ZERO);
+        // The cache iterates from the most recently used.
+        let key = slots.iter().rev().find(|(_, slot)| free(slot)).map(|(key, _)| *key)?;
+        slots.pop(&key)?.ready.swap(None)
+    }
+
+    /// Takes out the entries of one owner, or all.
+    pub(super) fn take(&self, owner: Option<&SessionKey>) -> Vec<Arc<T>> {
+        let mut slots = self.slots.lock();
+        let keys: Vec<Key> = slots
+            .iter()
+            .map(|(key, _)| *key)
+            .filter(|key| owner.is_none_or(|owner| key.owner.as_ref() == Some(owner)))
+            .collect();
+        keys.iter().filter_map(|key| slots.pop(key)?.ready.swap(None)).collect()
+    }
+}
+
+/// Lets go of what nobody used for long, for as long as the pool lives.
+async fn sweep<T: Entry>(pool: Weak<Pool<T>>) {
+    loop {
+        let Some(every) = pool.upgrade().map(|pool| pool.idle / 4) else { return };
+        tokio::time::sleep(every.clamp(Duration::from_millis(50), Duration::from_secs(30))).await;
+        let Some(pool) = pool.upgrade() else { return };
+        drop(pool.take_disused(pool.idle));
+    }
+}

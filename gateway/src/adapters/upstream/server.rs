@@ -1,0 +1,351 @@
+//! A server behind a URL: which way it is spoken to, and one call each way. The era is asked once and remembered; an
+//! answer that does not fit it is reason to ask again, never reason to guess.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{join, join_all};
+use futures_util::stream;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use mcp::code;
+use mcp::era::{Era, Revision};
+use mcp::message::RpcError;
+use mcp::meta::LogLevel;
+use mcp::{method, mirror};
+use tokio::sync::Semaphore;
+
+use super::back::{CancelGuard, SIDE_POSTS};
+use super::compose::{self, Ticket};
+use super::core::{Core, Known, Way};
+use super::handshake::{Failed, GREETING_BYTES, handshake, is_modern};
+use super::http::{Got, exchange, refusal};
+use super::net::Net;
+use super::pipes::Pipes;
+use super::pool::{Key, Pool};
+use super::probe;
+use super::sessions::{IDLE, Session};
+use super::sse;
+use super::stream::{Run, Want};
+use super::watch::{self, Watching};
+use crate::config::{HttpKind, HttpServer};
+use crate::ports::upstream::{Answer, Call, Client, Event, Events, Fault, FaultKind, SessionKey};
+
+/// A call's way so far.
+pub(super) enum Sent {
+    /// Its events.
+    Events(Events),
+    /// An answer that does not fit the era. `outcome` is what the caller gets when the era is as it was; `untouched`
+    /// says that the server certainly did not execute the call.
+    Odd { outcome: Result<Events, Fault>, untouched: bool },
+    /// The session was gone. Never executed, and yet only what is safe to repeat is repeated in a new one: the old
+    /// one's state is lost, and whether that matters only the caller knows.
+    Expired,
+}
+
+/// The client of one HTTP server.
+pub(super) struct HttpSide {
+    pub(super) core: Arc<Core>,
+    pub(super) net: Arc<Net>,
+    pub(super) kind: HttpKind,
+    pub(super) sessions: Arc<Pool<Session>>,
+    /// Whether somebody listens to what the server announces.
+    pub(super) watching: Arc<Watching>,
+    /// The server as an old HTTP+SSE one.
+    pub(super) old: Arc<Pipes>,
+    gate: Arc<Semaphore>,
+}
+
+impl HttpSide {
+    /// # Errors
+    /// The URL or the file of authorities is unusable.
+    pub(super) fn new(core: &Arc<Core>, spec: &HttpServer) -> Result<Arc<HttpSide>, Fault> {
+        let net = Arc::new(Net::new(spec, &core.spec.timeouts)?);
+        Ok(Arc::new(HttpSide {
+            old: sse::pipes(core, &net),
+            core: Arc::clone(core),
+            net,
+            kind: spec.kind,
+            sessions: Pool::new(IDLE),
+            watching: Arc::default(),
+            gate: Arc::new(Semaphore::new(SIDE_POSTS)),
+        }))
+    }
+
+    /// What is known of the server; asks it once.
+    pub(super) async fn known(self: &Arc<Self>) -> Result<Arc<Known>, Fault> {
+        match self.core.known() {
+            Some(known) => Ok(known),
+            None => self.ask().await,
+        }
+    }
+
+    /// Asks the server for its era, once for all who wait.
+    pub(super) async fn ask(self: &Arc<Self>) -> Result<Arc<Known>, Fault> {
+        self.core.running()?;
+        self.core.gate.check()?;
+        let side = Arc::clone(self);
+        let probing = self.core.probe.join(|| {
+            async move {
+                let found = probe::over_http(&side).await;
+                side.core.note(found.as_ref().err(), true);
+                if let Some(known) = found.as_ref().ok().filter(|known| known.way == Way::Modern) {
+                    watch::subscribe(&side, &known.facts);
+                }
+                found
+            }
+            .boxed()
+        });
+        probing.await
+    }
+
+    /// One call; an answer that does not fit what is known leads to one new probe and one repetition at most.
+    pub(super) async fn call(self: &Arc<Self>, call: &Call) -> Result<Events, Fault> {
+        let mut again = method::safe_to_repeat(&call.method);
+        let mut first = true;
+        loop {
+            let known = self.known().await?;
+            let sent = match known.way {
+                Way::Modern => self.modern(call, &known).await,
+                Way::Legacy => self.legacy(call).await,
+                Way::OldSse => return self.old.call(call, &known).await,
+            };
+            self.core.note(sent.as_ref().err(), false);
+            match sent {
+                Ok(Sent::Events(events)) => return Ok(events),
+                Ok(Sent::Odd { outcome, untouched }) => {
+                    if !first || !self.core.may_suspect() || !self.changed(known.way).await {
+                        return outcome;
+                    }
+                    if !again && !untouched {
+                        return outcome;
+                    }
+                }
+                Ok(Sent::Expired) if again => {}
+                Ok(Sent::Expired) => {
+                    return Err(Fault::late(FaultKind::Dropped, "the upstream session expired"));
+                }
+                // An idle connection that the server was just closing.
+                Err(fault) if again && fault.kind == FaultKind::Dropped => {}
+                Err(fault) => return Err(fault),
+            }
+            again &= first;
+            first = false;
+        }
+    }
+
+    async fn changed(self: &Arc<Self>, before: Way) -> bool {
+        self.ask().await.is_ok_and(|known| known.way != before)
+    }
+
+    async fn modern(&self, call: &Call, known: &Known) -> Result<Sent, Fault> {
+        self.core.gate.check()?;
+        let ticket = self.core.ticket();
+        let body = compose::call(call, Era::Modern, known.facts.revision, &ticket.id, &ticket.token());
+        let headers = modern_headers(self.net.headers(), call, known.facts.revision)?;
+        let reply = exchange(&self.net, headers, body, &ticket.id, call.answer_bytes).await?;
+        Ok(match reply.got {
+            Got::Answer { status, outcome } => {
+                let odd = outcome.as_ref().err().and_then(|e| odd_for_modern(status, e));
+                let events = done(Era::Modern, outcome);
+                match odd {
+                    Some(untouched) => Sent::Odd { outcome: Ok(events), untouched },
+                    None => Sent::Events(events),
+                }
+            }
+            Got::Stream(body) => {
+                let guard = CancelGuard::new(None, &ticket.id);
+                Sent::Events(Run::new(body, self.want(call, ticket, Era::Modern), None, guard).into_events())
+            }
+            Got::Refused { status, error } => {
+                let outcome = Err(refusal(status, error.as_ref()));
+                let odd = is_wrong_door(status) && !error.as_ref().is_some_and(is_modern);
+                if !odd {
+                    return outcome.map(Sent::Events);
+                }
+                Sent::Odd { outcome, untouched: true }
+            }
+        })
+    }
+
+    async fn legacy(self: &Arc<Self>, call: &Call) -> Result<Sent, Fault> {
+        let session = match self.session(&call.session, &call.client).await {
+            Ok(session) => session,
+            Err(failed) if failed.modern => {
+                return Ok(Sent::Odd { outcome: Err(failed.fault), untouched: true });
+            }
+            Err(failed) => return Err(failed.fault),
+        };
+        self.level(&session, call).await;
+        let ticket = self.core.ticket();
+        let body = compose::call(call, Era::Legacy, session.facts.revision, &ticket.id, &ticket.token());
+        let mut guard = CancelGuard::new(Some(&session.back), &ticket.id);
+        let headers = session.back.headers.clone();
+        let sent = exchange(&self.net, headers, body, &ticket.id, call.answer_bytes).await;
+        if !matches!(&sent, Ok(reply) if matches!(reply.got, Got::Stream(_))) {
+            guard.disarm();
+        }
+        Ok(match sent?.got {
+            Got::Answer { status, outcome } => {
+                if is_gone(&session, status, outcome.as_ref().err()) {
+                    session.expire();
+                    return Ok(Sent::Expired);
+                }
+                let odd = outcome.as_ref().err().is_some_and(is_modern);
+                let events = done(Era::Legacy, outcome);
+                if odd {
+                    return Ok(Sent::Odd { outcome: Ok(events), untouched: true });
+                }
+                Sent::Events(events)
+            }
+            Got::Stream(body) => {
+                let (want, back) = (self.want(call, ticket, Era::Legacy), Arc::clone(&session.back));
+                Sent::Events(Run::new(body, want, Some(back), guard).holding(session).into_events())
+            }
+            Got::Refused { status, error } => {
+                if is_gone(&session, status, error.as_ref()) {
+                    session.expire();
+                    return Ok(Sent::Expired);
+                }
+                let outcome = Err(refusal(status, error.as_ref()));
+                if error.as_ref().is_some_and(is_modern) || is_wrong_door(status) {
+                    return Ok(Sent::Odd { outcome, untouched: true });
+                }
+                return outcome.map(Sent::Events);
+            }
+        })
+    }
+
+    /// The owner's session, shaking hands where there is none.
+    pub(super) async fn session(
+        self: &Arc<Self>,
+        owner: &SessionKey,
+        client: &Client,
+    ) -> Result<Arc<Session>, Failed> {
+        let slot = self.sessions.slot(Key::new(*owner, client));
+        if let Some(session) = slot.ready() {
+            return Ok(session);
+        }
+        self.core.running()?;
+        self.core.gate.check()?;
+        let (side, client, place, owner) = (Arc::clone(self), client.clone(), Arc::clone(&slot), *owner);
+        let shaking = slot.flight.join(|| {
+            async move {
+                if let Some(session) = place.ready() {
+                    return Ok(session);
+                }
+                let shaken = handshake(&side.core, &side.net, &side.gate, &client).await;
+                side.core.note(shaken.as_ref().err().map(|failed| &failed.fault), true);
+                let session = place.fill(shaken?);
+                if owner == SessionKey::Catalog {
+                    watch::follow(&side.core, &side.watching, &session);
+                }
+                Ok(session)
+            }
+            .boxed()
+        });
+        shaking.await
+    }
+
+    /// Takes a session in that the probe has opened.
+    pub(super) async fn open_for_probe(self: &Arc<Self>) -> Result<Arc<Session>, Failed> {
+        self.session(&SessionKey::Catalog, &compose::nobody()).await
+    }
+
+    /// Tells the server the level that this call asks for, when it is another than the session's. A server that
+    /// refuses is not asked again for the same level, and the call goes on.
+    async fn level(&self, session: &Arc<Session>, call: &Call) {
+        let Some(level) = call.log_level.as_ref().filter(|_| session.logs) else { return };
+        let mut told = session.level.lock().await;
+        if told.as_ref() == Some(level) {
+            return;
+        }
+        let ticket = self.core.ticket();
+        let body = compose::set_level(&ticket.id, level);
+        let headers = session.back.headers.clone();
+        let telling = async {
+            let reply = exchange(&self.net, headers, body, &ticket.id, GREETING_BYTES).await?;
+            if let Got::Stream(body) = reply.got {
+                let guard = CancelGuard::new(None, &ticket.id);
+                let want = Want::bare(&self.core, ticket, Era::Legacy, GREETING_BYTES);
+                Run::new(body, want, Some(Arc::clone(&session.back)), guard).answer().await?;
+            }
+            Ok::<(), Fault>(())
+        };
+        match tokio::time::timeout(session.back.within, telling).await {
+            Ok(Ok(())) => {}
+            Ok(Err(fault)) => {
+                tracing::debug!(server = %self.core.server, %fault, "the log level was not taken")
+            }
+            Err(_) => tracing::debug!(server = %self.core.server, "the log level was not taken in time"),
+        }
+        *told = Some(level.clone());
+    }
+
+    /// Closes the sessions of one owner, or all. What is not closed in time is left to the server's own time-out.
+    pub(super) async fn end(&self, owner: Option<&SessionKey>, within: Duration) {
+        let sessions = self.sessions.take(owner);
+        let closing = join_all(sessions.iter().map(|session| session.close()));
+        let _ = tokio::time::timeout(within, join(closing, self.old.end(owner, within))).await;
+    }
+
+    fn want(&self, call: &Call, ticket: Ticket, era: Era) -> Want {
+        let log = call.log_level.as_ref().and_then(|level| LogLevel::parse(&level.string()?));
+        Want { progress: call.progress, log, ..Want::bare(&self.core, ticket, era, call.answer_bytes) }
+    }
+}
+
+/// An answer that is all there already.
+fn done(era: Era, outcome: Result<mcp::json::Raw, RpcError>) -> Events {
+    Box::pin(stream::iter([Ok(Event::Done(Answer { era, outcome }))]))
+}
+
+pub(super) fn modern_headers(
+    mut headers: HeaderMap,
+    call: &Call,
+    revision: Revision,
+) -> Result<HeaderMap, Fault> {
+    let unfit = |what: &str| Fault::early(FaultKind::Protocol, format!("no header can carry {what}"));
+    let method = HeaderValue::from_str(&call.method).map_err(|_| unfit("the method"))?;
+    let version = HeaderValue::from_static(revision.as_str());
+    headers.insert(HeaderName::from_static("mcp-protocol-version"), version);
+    headers.insert(HeaderName::from_static("mcp-method"), method);
+    if let Some(name) = &call.mirrored.name {
+        let value = HeaderValue::from_str(&mirror::encode_value(name)).map_err(|_| unfit("the name"))?;
+        headers.insert(HeaderName::from_static("mcp-name"), value);
+    }
+    for (name, value) in &call.mirrored.params {
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unfit("a parameter's name"))?;
+        let value = HeaderValue::from_str(value).map_err(|_| unfit("a parameter"))?;
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+/// Statuses with which servers say that this is not how they are spoken to.
+fn is_wrong_door(status: StatusCode) -> bool {
+    matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+}
+
+/// Whether an error looks like a server that is no longer modern; then, whether it certainly executed nothing.
+fn odd_for_modern(status: StatusCode, error: &RpcError) -> Option<bool> {
+    match error.code {
+        code::HEADER_MISMATCH | code::MISSING_CAPABILITY => None,
+        code::UNSUPPORTED_VERSION | code::INVALID_REQUEST | code::METHOD_NOT_FOUND => Some(true),
+        // Invalid params may come from the tool itself.
+        code::INVALID_PARAMS => (status == StatusCode::BAD_REQUEST).then_some(false),
+        _ => is_wrong_door(status).then_some(true),
+    }
+}
+
+/// Whether the server no longer knows the session. 404 is the specified sign; many servers send 400 and say it.
+fn is_gone(session: &Session, status: StatusCode, error: Option<&RpcError>) -> bool {
+    if !session.named {
+        return false;
+    }
+    let says_so = |error: &RpcError| {
+        let text = error.message.to_ascii_lowercase();
+        text.contains("session") || text.contains("not initialized")
+    };
+    status == StatusCode::NOT_FOUND || (status == StatusCode::BAD_REQUEST && error.is_some_and(says_so))
+}

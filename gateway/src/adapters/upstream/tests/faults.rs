@@ -1,0 +1,73 @@
+//! Servers that are away: what that costs, and what is tried again.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::ports::upstream::FaultKind;
+
+#[tokio::test]
+async fn a_dead_server_costs_its_callers_a_fast_error() {
+    let fake = Fake::start(|_| vec![Do::Hang]).await;
+    let mut spec = spec(&fake.url());
+    spec.timeouts.initialize = Duration::from_millis(100);
+    let client = client_of(spec);
+    let first = run(&client, tool_call()).await.unwrap_err();
+    assert_eq!(first.kind, FaultKind::Timeout);
+    let connections = fake.connections();
+    for _ in 0..50 {
+        let fault = run(&client, tool_call()).await.unwrap_err();
+        assert_eq!((fault.kind, fault.dispatched), (FaultKind::Timeout, false));
+    }
+    assert_eq!(fake.connections(), connections, "nothing was tried meanwhile");
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_is_served_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let client = client_of(spec(&format!("http://{address}/mcp")));
+    let fault = run(&client, tool_call()).await.unwrap_err();
+    assert_eq!((fault.kind, fault.dispatched), (FaultKind::Unreachable, false));
+    assert_eq!(client.status().connected, Some(false));
+    client.core.gate.open();
+    let fake = modern(|seen| reply(200, &seen.result(json!({})))).await;
+    let again = client_of(spec(&fake.url()));
+    run(&again, tool_call()).await.unwrap();
+    assert_eq!(again.status().connected, Some(true));
+}
+
+/// A modern server that drops the first connection of each method in the middle of the answer's head.
+async fn flaky() -> Fake {
+    let count = AtomicUsize::new(0);
+    modern(move |seen| {
+        if count.fetch_add(1, Ordering::SeqCst) == 0 {
+            return vec![Do::Close];
+        }
+        reply(200, &seen.result(json!({})))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn u14_a_tool_is_never_called_twice_a_read_may_be() {
+    let fake = flaky().await;
+    let fault = run(&client(&fake), tool_call()).await.unwrap_err();
+    assert_eq!((fault.kind, fault.dispatched), (FaultKind::Dropped, true));
+    assert_eq!(fake.count("tools/call"), 1);
+    let fake = flaky().await;
+    run(&client(&fake), a_call("tools/list", &json!({}))).await.unwrap();
+    assert_eq!(fake.count("tools/list"), 2);
+}
+
+#[tokio::test]
+async fn a_file_of_authorities_that_is_not_there_is_said_by_every_call() {
+    let mut spec = spec("https://127.0.0.1:1/mcp");
+    if let Transport::Http(http) = &mut spec.transport {
+        http.ca = Some("/nonexistent/ca.pem".into());
+    }
+    let client = client_of(spec);
+    let fault = run(&client, tool_call()).await.unwrap_err();
+    assert!(fault.detail.contains("/nonexistent/ca.pem"), "{fault}");
+    assert_eq!(client.status().connected, Some(false));
+}

@@ -1,0 +1,171 @@
+//! The admin listener: health, readiness, status and metrics. Reads only; it changes nothing and shows no secret.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Method, StatusCode, header};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::answers::{VERSION, card};
+use crate::catalog::member::Member;
+use crate::edge::Counters;
+use crate::pipeline::{Gate, Snapshot};
+use crate::wire::{Full, Handler, Head, Reply, Work};
+
+/// Answers the admin listener's requests.
+pub struct Admin {
+    /// The gateway.
+    pub gate: Arc<Gate>,
+    /// What the data listener counts.
+    pub counters: Arc<Counters>,
+}
+
+struct Question {
+    gate: Arc<Gate>,
+    counters: Arc<Counters>,
+    path: String,
+}
+
+impl Handler for Admin {
+    fn admit(&self, head: Head) -> Result<Box<dyn Work>, Reply> {
+        if head.method != Method::GET && head.method != Method::HEAD {
+            return Err(text(StatusCode::METHOD_NOT_ALLOWED, "use GET\n").into());
+        }
+        if head.headers.contains_key(header::ORIGIN) || !host_allowed(&self.gate, &head) {
+            return Err(text(StatusCode::FORBIDDEN, "this Host or Origin is not served here\n").into());
+        }
+        let (gate, counters) = (Arc::clone(&self.gate), Arc::clone(&self.counters));
+        Ok(Box::new(Question { gate, counters, path: head.path }))
+    }
+}
+
+/// An address, `localhost` or a configured name: a name that a stranger chose (DNS rebinding) is refused.
+fn host_allowed(gate: &Gate, head: &Head) -> bool {
+    let Some(host) = head.headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return false };
+    let host = host.to_ascii_lowercase();
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host.as_str(),
+    };
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    let snap = gate.snapshot.load();
+    bare.parse::<IpAddr>().is_ok()
+        || name == "localhost"
+        || snap.config.hosts.iter().any(|h| h == name || *h == host)
+}
+
+#[async_trait]
+impl Work for Question {
+    fn body_limit(&self) -> usize {
+        0
+    }
+
+    fn wants_body(&self) -> bool {
+        false
+    }
+
+    async fn run(self: Box<Self>, _: Bytes, _: CancellationToken) -> Reply {
+        let snap = self.gate.snapshot.load_full();
+        match self.path.as_str() {
+            "/healthz" => text(StatusCode::OK, "ok\n"),
+            "/readyz" => ready(&self.gate, &snap),
+            "/status" => document(&status(&self.gate, &snap, &self.counters)),
+            "/capability" => Full::new(StatusCode::OK, "application/json", card::card(&snap).into_bytes()),
+            "/metrics" => metrics(&self.gate),
+            _ => text(StatusCode::NOT_FOUND, "try /healthz /readyz /status /capability /metrics\n"),
+        }
+        .into()
+    }
+}
+
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Full {
+    Full::new(status, "text/plain; charset=utf-8", body)
+}
+
+fn document(value: &Value) -> Full {
+    Full::new(StatusCode::OK, "application/json", format!("{value:#}\n"))
+}
+
+fn metrics(gate: &Gate) -> Full {
+    match gate.book.metrics.render() {
+        Ok(body) => Full::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", body),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    }
+}
+
+/// Ready: every server was asked once, those that everybody needs have answered, and the end is not near.
+fn ready(gate: &Gate, snap: &Snapshot) -> Full {
+    if gate.draining.is_cancelled() {
+        return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
+    }
+    if !gate.warm.is_cancelled() {
+        return text(StatusCode::SERVICE_UNAVAILABLE, "servers are still being asked for the first time\n");
+    }
+    let missing: Vec<_> =
+        snap.catalog.members().iter().filter(|m| m.spec.required && m.overview().tools.is_none()).collect();
+    if missing.is_empty() {
+        return text(StatusCode::OK, "ready\n");
+    }
+    let names: Vec<_> = missing.iter().map(|member| member.spec.id.as_str()).collect();
+    text(StatusCode::SERVICE_UNAVAILABLE, format!("required servers are missing: {}\n", names.join(", ")))
+}
+
+fn status(gate: &Gate, snap: &Snapshot, counters: &Counters) -> Value {
+    json!({
+        "version": VERSION,
+        "ready": ready(gate, snap).status == StatusCode::OK,
+        "draining": gate.draining.is_cancelled(),
+        "task": snap.task.name(),
+        "listener": {
+            "connections": counters.connections.load(Relaxed),
+            "in_flight": counters.in_flight.load(Relaxed),
+            "accepted": counters.accepted.load(Relaxed),
+            "refused": counters.refused.load(Relaxed),
+            "handshakes_failed": counters.handshakes_failed.load(Relaxed),
+            "bad_heads": counters.bad_heads.load(Relaxed),
+            "departed": counters.departed.load(Relaxed),
+            "slow_readers": counters.slow_readers.load(Relaxed),
+        },
+        "servers": snap.catalog.members().iter().map(|member| server(member)).collect::<Vec<_>>(),
+    })
+}
+
+/// One server as `/status` and `tollgate tools` show it.
+pub fn server(member: &Member) -> Value {
+    let status = member.upstream.status();
+    let lists = member.overview();
+    let dropped: Vec<_> =
+        lists.dropped.iter().map(|(entry, reason)| json!({ "entry": entry, "reason": reason })).collect();
+    let state = match status.connected {
+        None => "configured",
+        Some(true) => "connected",
+        Some(false) => "failed",
+    };
+    let error = status.last_error.as_ref().map(|(text, at)| json!({ "message": text, "at": time(*at) }));
+    json!({
+        "id": member.spec.id,
+        "transport": status.transport,
+        "era": status.era.map(mcp::era::Era::as_str),
+        "revision": status.revision.map(mcp::era::Revision::as_str),
+        "state": state,
+        "since": status.since.map(time),
+        "required": member.spec.required,
+        "sessions": status.sessions,
+        "tools": lists.tools,
+        "prompts": lists.prompts,
+        "resources": lists.resources,
+        "templates": lists.templates,
+        "dropped": dropped,
+        "last_error": error,
+        "list_error": lists.failure,
+    })
+}
+
+fn time(at: SystemTime) -> String {
+    jiff::Timestamp::try_from(at).map(|t| format!("{t:.3}")).unwrap_or_default()
+}

@@ -1,0 +1,49 @@
+//! The capability card: what this gateway offers, for people and programs that decide whether to use it. Built
+//! at each reading, from the configuration in force.
+
+use mcp::era::Revision;
+use mcp::json::{ArrayWriter, ObjectWriter, Raw};
+
+use super::{NAME, VERSION};
+use crate::pipeline::Snapshot;
+
+/// Builds the card.
+pub fn card(snap: &Snapshot) -> Raw {
+    let config = &snap.config;
+    let texts = |all: &[&str]| {
+        let mut array = ArrayWriter::new();
+        for text in all {
+            array.push_str(text);
+        }
+        array.finish()
+    };
+    let mut oauth = ObjectWriter::new();
+    oauth.boolean("enabled", false);
+    let mut auth = ObjectWriter::new();
+    auth.raw("modes", &texts(&["anonymous-loopback"])).raw("oauth", &oauth.finish());
+    let mut meter = ObjectWriter::new();
+    meter.boolean("enabled", false);
+    let mut prompts = ObjectWriter::new();
+    prompts.boolean("catalogue", true);
+    let mut limits = ObjectWriter::new();
+    let size = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
+    limits.integer("requestBytes", size(config.limits.request_bytes));
+    limits.integer("headerBytes", size(config.limits.header_bytes));
+    limits.integer("depth", i64::from(config.limits.depth));
+    let mut card = ObjectWriter::new();
+    card.string("name", NAME).string("version", VERSION);
+    card.string("specRevision", Revision::MODERN.as_str());
+    card.raw("eras", &texts(&["modern", "legacy"]));
+    match config.legacy.until {
+        Some(until) => card.string("legacyUntil", &until.to_string()),
+        None => card.raw("legacyUntil", &Raw::null()),
+    };
+    card.raw("transports", &texts(&["streamable-http", "stdio"]));
+    card.raw("auth", &auth.finish());
+    card.string("task", snap.task.name());
+    card.string("discovery", "server/discover");
+    card.raw("meter", &meter.finish());
+    card.raw("prompts", &prompts.finish());
+    card.raw("limits", &limits.finish());
+    card.finish()
+}

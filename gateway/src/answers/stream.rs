@@ -1,0 +1,134 @@
+//! The legacy era's `GET` and `DELETE`: the stream of announcements of a session, and its end. The modern era has
+//! neither.
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::StatusCode;
+use mcp::entry::EntryKind;
+use mcp::{message, method, sse};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::Changed;
+use crate::config::SessionIds;
+use crate::pipeline::live::{Gauge, KEEP_ALIVE};
+use crate::pipeline::{Gate, Snapshot, reply};
+use crate::ports::upstream::SessionKey;
+use crate::reject::{Reject, Why};
+use crate::sessions::Session;
+use crate::stages::admit::{Admitted, Endpoint};
+use crate::stages::decode::header;
+use crate::stages::session::{self, SESSION_HEADER};
+use crate::stages::{identify, route};
+use crate::wire::{Full, Reply};
+
+/// Opens a session's stream of announcements.
+pub fn open(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
+    let session = match session_of(gate, snap, admitted) {
+        Ok(session) => session,
+        Err(reject) => return refuse(gate, snap, &reject),
+    };
+    let only = match &admitted.endpoint {
+        Endpoint::All => None,
+        Endpoint::One(server) => Some(server.clone()),
+    };
+    let listener = Listener {
+        changes: snap.catalog.changes(),
+        only,
+        closed: session.state.closed().clone(),
+        draining: gate.draining.clone(),
+        _gauge: Gauge::stream(&gate.book.metrics),
+    };
+    // The first comment goes out at once, so that the client sees the stream open.
+    let state = Some((listener, Some(sse::comment())));
+    let frames = stream::unfold(state, |state| async move {
+        let (mut listener, first) = state?;
+        if let Some(first) = first {
+            return Some((first, Some((listener, None))));
+        }
+        let frame = listener.next().await?;
+        Some((frame, Some((listener, None))))
+    });
+    reply::events(Box::pin(frames)).into()
+}
+
+/// Closes a session; its sessions at servers are closed with it.
+pub async fn close(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
+    if snap.config.legacy.session_ids == SessionIds::None {
+        return Full::empty(StatusCode::OK).into();
+    }
+    let session = match session_of(gate, snap, admitted) {
+        Ok(session) => session,
+        Err(reject) => return refuse(gate, snap, &reject),
+    };
+    end(snap, &session).await;
+    Full::empty(StatusCode::OK).into()
+}
+
+/// Ends a session here and at all servers.
+pub async fn end(snap: &Snapshot, session: &Session) {
+    snap.sessions.close(session);
+    let principal = identify::anonymous();
+    let key = SessionKey::Caller { principal, conversation: session.sid };
+    let ends = snap.catalog.members().iter().map(|member| member.upstream.end_session(&key));
+    futures_util::future::join_all(ends).await;
+}
+
+fn session_of(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Result<Session, Reject> {
+    let id = header(&admitted.headers, SESSION_HEADER);
+    // Without a session the request is of the modern era, which has neither method.
+    if id.is_none() || snap.config.legacy.session_ids == SessionIds::None {
+        return Err(Reject::new(Why::MethodNotAllowed, "use POST; GET and DELETE belong to legacy sessions"));
+    }
+    route::endpoint(&snap.catalog, &admitted.endpoint)?;
+    session::open(&gate.desk(snap, None), id, &identify::anonymous())
+}
+
+fn refuse(gate: &Gate, snap: &Snapshot, reject: &Reject) -> Reply {
+    let call_id = gate.refused(snap, reject);
+    reply::refusal(reject, reject.why.row().status, &call_id).into()
+}
+
+/// Waits for changes that one client is to be told of.
+pub struct Listener {
+    changes: Receiver<Changed>,
+    only: Option<String>,
+    closed: CancellationToken,
+    draining: CancellationToken,
+    _gauge: Gauge,
+}
+
+impl Listener {
+    /// The next frame; None at the end of session or process.
+    async fn next(&mut self) -> Option<Bytes> {
+        let quiet = Instant::now() + KEEP_ALIVE;
+        loop {
+            let change = tokio::select! {
+                biased;
+                () = self.closed.cancelled() => return None,
+                () = self.draining.cancelled() => return None,
+                change = self.changes.recv() => change,
+                () = sleep_until(quiet) => return Some(sse::comment()),
+            };
+            match change {
+                Ok(change) if self.only.as_ref().is_some_and(|only| *only != change.server) => {}
+                Ok(change) => return Some(reply::event(&announcement(change.kind))),
+                // Some were missed: tools are what matters most, and a list costs little.
+                Err(RecvError::Lagged(_)) => return Some(reply::event(&announcement(EntryKind::Tool))),
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+/// The notification that a list has changed.
+pub fn announcement(kind: EntryKind) -> Bytes {
+    let method = match kind {
+        EntryKind::Tool => method::TOOLS_CHANGED,
+        EntryKind::Prompt => method::PROMPTS_CHANGED,
+        EntryKind::Resource | EntryKind::Template => method::RESOURCES_CHANGED,
+    };
+    message::notification(method, None)
+}

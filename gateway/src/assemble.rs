@@ -1,0 +1,110 @@
+//! Puts a gateway together from a checked configuration: ports get their adapters here and nowhere else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use futures_util::future::join_all;
+use mcp::entry::EntryKind;
+use mcp::json::Raw;
+use metrics::{Metrics, Registry};
+use policies::Task;
+use tokio::sync::{Semaphore, broadcast};
+use tokio_util::sync::CancellationToken;
+
+use crate::adapters::child::Slots;
+use crate::adapters::upstream::{Deps, ServerClient};
+use crate::catalog::member::{Member, Shared};
+use crate::catalog::{Catalog, Owners};
+use crate::config::Checked;
+use crate::inflight::Inflight;
+use crate::pipeline::{Gate, Snapshot};
+use crate::ports::clock::SystemClock;
+use crate::ports::journal::NoJournal;
+use crate::ports::upstream::Client;
+use crate::seal::Sealer;
+use crate::sessions::Sessions;
+use crate::stages::record::Book;
+
+/// Child processes of all servers together.
+const MAX_CHILDREN: usize = 512;
+/// Announcements that a slow listener may fall behind by.
+const CHANGES: usize = 256;
+/// At the end: sessions are closed and children ended within this time.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// Makes a gateway. Nothing is connected or started yet.
+///
+/// # Errors
+/// What the system could not give.
+pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
+    let metrics = Metrics::new(Registry::new(), env!("CARGO_PKG_VERSION")).map_err(|e| e.to_string())?;
+    let book = Book { metrics: Arc::new(metrics), journal: Arc::new(NoJournal) };
+    let config = Arc::new(config);
+    let (changed, _) = broadcast::channel(CHANGES);
+    let owners = Owners::default();
+    let deps = Deps { slots: Arc::new(Slots::new(MAX_CHILDREN)) };
+    let shared = Shared {
+        lists: config.lists,
+        names_max: config.names_max,
+        changed: changed.clone(),
+        owners: owners.clone(),
+        metrics: Arc::clone(&book.metrics),
+    };
+    let members = config.servers.iter().map(|server| {
+        let spec = Arc::new(server.clone());
+        let upstream = ServerClient::new(Arc::clone(&spec), deps.clone());
+        Member::new(spec, upstream, shared.clone())
+    });
+    let catalog = Arc::new(Catalog::new(members.collect(), owners, changed));
+    let sealer = Sealer::new(&config.keys.seal).ok_or("the system gives no random bytes")?;
+    let snapshot = Snapshot {
+        task: Task::open(config.default_task.clone()),
+        catalog,
+        sessions: Sessions::new(sealer.clone(), config.legacy.session_ttl),
+        sealer,
+        config: Arc::clone(&config),
+    };
+    Ok(Arc::new(Gate {
+        snapshot: ArcSwap::from_pointee(snapshot),
+        book,
+        clock: Arc::new(SystemClock),
+        inflight: Inflight::default(),
+        places: Arc::new(Semaphore::new(config.limits.requests)),
+        draining: CancellationToken::new(),
+        warm: CancellationToken::new(),
+    }))
+}
+
+/// Reads all lists once, so that the first client does not wait and `/readyz` can tell. Cancels `warm` when every
+/// server has answered or failed.
+pub async fn warm_up(gate: Arc<Gate>) {
+    let snap = gate.snapshot.load_full();
+    for member in snap.catalog.members() {
+        tokio::spawn(Arc::clone(member).follow());
+    }
+    let client = nobody();
+    let all = snap.catalog.members().iter().map(|member| async {
+        let lists = EntryKind::ALL.map(|kind| member.manifest(kind, &client, MAX_WARM_UP));
+        join_all(lists).await;
+    });
+    tokio::select! {
+        _ = join_all(all) => {}
+        () = gate.draining.cancelled() => {}
+    }
+    gate.warm.cancel();
+}
+
+/// The longest that one server's first lists are waited for.
+const MAX_WARM_UP: Duration = Duration::from_secs(60);
+
+/// A client that declared nothing: the lists that are read at the start are read for it.
+pub fn nobody() -> Client {
+    Client { capabilities: Raw::empty_object(), info: None }
+}
+
+/// Ends all sessions and children.
+pub async fn shut_down(gate: &Gate) {
+    let snap = gate.snapshot.load_full();
+    join_all(snap.catalog.members().iter().map(|member| member.upstream.shutdown(LAST_WORDS))).await;
+}

@@ -1,0 +1,165 @@
+//! The `servers` section: ids, exactly one way to reach each server, deadlines and bounds.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::bounds::seconds;
+use super::{http_server, stdio_server};
+use crate::config::checked::{Server, Timeouts, ToolTimeouts, Transport};
+use crate::config::context::Context;
+use crate::config::place::At;
+use crate::config::raw;
+
+/// 24 h: a deadline beyond it is a slip of the unit.
+const LONGEST: u64 = 86_400;
+const ONLY_URL: [&str; 3] = ["type", "headers", "ca"];
+const ONLY_COMMAND: [&str; 7] = ["args", "env", "inherit_env", "cwd", "isolation", "idle", "max_processes"];
+
+/// Whether a server may be called so: `[a-z][a-z0-9-]{0,31}`.
+pub(crate) fn valid_id(id: &str) -> bool {
+    id.len() <= 32
+        && id.starts_with(|c: char| c.is_ascii_lowercase())
+        && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+/// All servers, in the order of the file.
+pub(super) fn all(raw: &raw::File, context: &mut Context<'_>) -> Vec<Server> {
+    let at = At::root().key("servers");
+    let Some(servers) = &raw.servers else { return Vec::new() };
+    if servers.0.is_empty() {
+        context.warning(
+            &at,
+            "no server is configured",
+            "add one: files: { command: ... } or docs: { url: ... }",
+        );
+    }
+    servers.0.iter().filter_map(|(id, server)| one(id, server, &at.key(id), context)).collect()
+}
+
+fn one(id: &str, raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Option<Server> {
+    if !valid_id(id) {
+        let fix = "ids begin with a-z, go on with a-z, 0-9 or -, and have at most 32 characters";
+        context.problem(at, "not a server id", fix);
+    }
+    let transport = transport(raw, at, context);
+    let timeouts = timeouts(raw.timeouts.as_ref(), &at.key("timeouts"), context);
+    let tools = tools(raw, &timeouts, &at.key("tools"), context);
+    let answer = at.key("limits").key("answer_bytes");
+    let answer_raw = raw.limits.as_ref().and_then(|limits| limits.answer_bytes.as_ref());
+    let answer_bytes = context.size(&answer, answer_raw, 16 << 20, 1 << 10..=1 << 30);
+    Some(Server {
+        id: id.to_owned(),
+        transport: transport?,
+        required: raw.required.unwrap_or(false),
+        timeouts,
+        tools,
+        answer_bytes,
+        line: context.places.key_spot(at).line,
+    })
+}
+
+/// Presence is judged by the text: a `url` of the wrong type has been reported already and is still there.
+fn transport(raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Option<Transport> {
+    let has = |context: &Context<'_>, key: &str| context.places.has(&at.key(key));
+    let foreign = |context: &mut Context<'_>, keys: &[&str], with: &str| {
+        for key in keys.iter().filter(|key| context.places.has(&at.key(key))) {
+            let fix = format!("remove it, or reach the server by `{with}`");
+            context.problem(&at.key(key), format!("`{key}` belongs to servers with `{with}`"), fix);
+        }
+    };
+    match (has(context, "url"), has(context, "command")) {
+        (true, true) => {
+            context.problem(at, "both `url` and `command`", "keep the one by which the server is reached");
+            None
+        }
+        (false, false) => {
+            let fix =
+                "add `url: https://...` for a server over HTTP, or `command: ...` for one to be started";
+            context.problem(at, "neither `url` nor `command`", fix);
+            None
+        }
+        (true, false) => {
+            foreign(context, &ONLY_COMMAND, "command");
+            http_server::check(raw, at, context).map(Transport::Http)
+        }
+        (false, true) => {
+            foreign(context, &ONLY_URL, "url");
+            stdio_server::check(raw, at, context).map(Transport::Stdio)
+        }
+    }
+}
+
+fn timeouts(raw: Option<&raw::Timeouts>, at: &At, context: &mut Context<'_>) -> Timeouts {
+    let d = Timeouts::default();
+    let Some(raw) = raw else { return d };
+    let mut time = |key: &str, raw: Option<&raw::Time>, default| {
+        context.time(&at.key(key), raw, default, Duration::from_millis(10)..=Duration::from_secs(LONGEST))
+    };
+    let timeouts = Timeouts {
+        connect: time("connect", raw.connect.as_ref(), d.connect),
+        initialize: time("initialize", raw.initialize.as_ref(), d.initialize),
+        lists: time("lists", raw.lists.as_ref(), d.lists),
+        reads: time("reads", raw.reads.as_ref(), d.reads),
+        call_idle: time("call_idle", raw.call_idle.as_ref(), d.call_idle),
+        call_total: time("call_total", raw.call_total.as_ref(), d.call_total),
+    };
+    order(timeouts.call_idle, timeouts.call_total, at, context);
+    timeouts
+}
+
+/// An idle deadline beyond the total one would never come.
+fn order(idle: Duration, total: Duration, at: &At, context: &mut Context<'_>) {
+    if idle > total && (context.places.has(&at.key("call_idle")) || context.places.has(&at.key("call_total")))
+    {
+        let at = ["call_idle", "call_total"].map(|key| at.key(key));
+        let at = at.iter().find(|at| context.places.has(at)).cloned().unwrap_or_default();
+        context.problem(
+            &at,
+            "call_idle is longer than call_total",
+            "make call_total the longer one; set both",
+        );
+    }
+}
+
+fn tools(
+    raw: &raw::Server,
+    server: &Timeouts,
+    at: &At,
+    context: &mut Context<'_>,
+) -> BTreeMap<String, ToolTimeouts> {
+    let mut tools = BTreeMap::new();
+    for (pattern, tool) in raw.tools.iter().flat_map(|tools| &tools.0) {
+        let at = at.key(pattern);
+        if pattern.len() > 128 || pattern.chars().any(char::is_control) {
+            let fix = "write the server's own tool name, or a glob with * and ?";
+            context.problem(&at, "not the name of a tool", fix);
+            continue;
+        }
+        let Some(raw) = &tool.timeouts else { continue };
+        let at = at.key("timeouts");
+        let mut time = |key: &str, raw: Option<&raw::Time>| {
+            raw.map(|raw| context.time(&at.key(key), Some(raw), Duration::from_secs(1), seconds(1, LONGEST)))
+        };
+        let timeouts = ToolTimeouts {
+            call_idle: time("call_idle", raw.call_idle.as_ref()),
+            call_total: time("call_total", raw.call_total.as_ref()),
+        };
+        let idle = timeouts.call_idle.unwrap_or(server.call_idle);
+        order(idle, timeouts.call_total.unwrap_or(server.call_total), &at, context);
+        tools.insert(pattern.clone(), timeouts);
+    }
+    tools
+}
+
+#[cfg(test)]
+mod tests {
+    use super::valid_id;
+
+    #[test]
+    fn ids() {
+        assert!(valid_id("a") && valid_id("git-hub2") && valid_id(&"a".repeat(32)));
+        for id in ["", "A", "2a", "-a", "a_b", "a.b", "ä", "a b", &"a".repeat(33)] {
+            assert!(!valid_id(id), "{id}");
+        }
+    }
+}

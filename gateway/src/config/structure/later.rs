@@ -1,0 +1,23 @@
+//! Sections that the design has and this build has not: they are refused with a message that says so, because a
+//! policy or a journal that is silently ignored is worse than none.
+
+/// What to say about a key that is not there yet; `parent` is the JSON pointer of the mapping that holds it.
+pub(super) fn section(parent: &str, key: &str) -> Option<&'static str> {
+    let server = parent.strip_prefix("/servers/").is_some_and(|id| !id.contains('/'));
+    match (parent, key) {
+        ("", "tasks") => {
+            Some("remove the section: every caller may call everything, as in the task `default`")
+        }
+        ("", "auth") => {
+            Some("remove the section and keep `listen` on a loopback address: nobody is authenticated")
+        }
+        ("", "audit") => Some("remove the section: calls are logged and not journaled"),
+        ("", "meter") => Some("remove the section: results carry no meter"),
+        ("/keys", "digest" | "run_token") => Some("remove the key: nothing uses it yet"),
+        (_, "auth") if server => {
+            Some("remove it; a fixed credential can stand in `headers` as `Bearer env:NAME`")
+        }
+        (_, "cost" | "quarantine" | "pin") if server => Some("remove it: nothing would act on it"),
+        _ => None,
+    }
+}

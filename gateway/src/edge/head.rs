@@ -1,0 +1,154 @@
+//! From Pingora's request header to our `Head`: the limits and refusals that Pingora leaves to us. It never reads a body
+//! and never answers.
+
+use std::net::SocketAddr;
+
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Version, request};
+use pingora_core::protocols::http::ServerSession;
+
+use super::Limits;
+use crate::wire::Head;
+
+/// Fields that belong to one connection (RFC 9110 §7.6.1): the handler never sees them, and `Upgrade` is ignored.
+const HOP: [HeaderName; 6] = [
+    header::CONNECTION,
+    header::UPGRADE,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::PROXY_AUTHORIZATION,
+];
+
+/// `HOP`, as far as `http` has no constant for them.
+const HOP_NAMES: [&str; 3] = ["keep-alive", "proxy-connection", "http2-settings"];
+
+/// What the edge itself needs of a header, after the header has gone to the handler.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Framing {
+    /// `Content-Length`, when there is one and no transfer coding.
+    pub(super) declared: Option<u64>,
+    /// `Expect: 100-continue`: the client may wait for us before it sends the body (RFC 9110 §10.1.1).
+    pub(super) expects: bool,
+    /// An HTTP/1.0 client: no chunked coding towards it.
+    pub(super) http10: bool,
+    /// A HEAD request: no body in the answer.
+    pub(super) head_only: bool,
+}
+
+/// Takes the header out of a session whose header has been read and validated by Pingora.
+///
+/// # Errors
+/// The status to answer with (400 or 431); the connection is then closed.
+pub(super) fn take(
+    session: &mut ServerSession,
+    peer: SocketAddr,
+    tls: bool,
+    limits: &Limits,
+) -> Result<(Head, Framing), StatusCode> {
+    let version_h2 = session.is_http2();
+    if let ServerSession::H1(h1) = session
+        && has_bare_line_feed(&h1.get_headers_raw_bytes())
+    {
+        return Err(StatusCode::BAD_REQUEST);
+    }
+    // The body's framing is fixed from the header now, before the header is taken away.
+    session.is_body_done();
+    let target = target(session.req_header().raw_path())?;
+    let mut parts = replace(session);
+    check_size(&parts.headers, version_h2, limits)?;
+    host(&mut parts)?;
+    let framing = framing(&parts);
+    for name in HOP {
+        parts.headers.remove(name);
+    }
+    for name in HOP_NAMES {
+        parts.headers.remove(name);
+    }
+    let (path, query) = target;
+    let head =
+        Head { method: parts.method, path, query, headers: parts.headers, peer: Some(peer), tls, version_h2 };
+    Ok((head, framing))
+}
+
+/// Leaves Pingora a header with what it still looks at (method and version) and takes the rest. Without the header's
+/// fields it can't be talked into an upgrade either.
+fn replace(session: &mut ServerSession) -> request::Parts {
+    let (mut rest, ()) = Request::new(()).into_parts();
+    rest.method = session.req_header().method.clone();
+    rest.version = session.req_header().version;
+    std::mem::replace(session.req_header_mut(), rest.into()).into()
+}
+
+/// RFC 9112 §2.2 lets a recipient take a line feed alone for a line end; front ends differ there, so it is refused.
+fn has_bare_line_feed(raw: &[u8]) -> bool {
+    let mut before = 0u8;
+    raw.iter().any(|&byte| {
+        let bare = byte == b'\n' && before != b'\r';
+        before = byte;
+        bare
+    })
+}
+
+/// Path and query as they came. Only absolute paths: what is before the path in absolute form has been compared with
+/// `Host` by Pingora and is dropped; `*` and authority form are not for an origin server like this one.
+fn target(raw: &[u8]) -> Result<(String, Option<String>), StatusCode> {
+    let text = std::str::from_utf8(raw).map_err(|_| StatusCode::BAD_REQUEST)?;
+    let text = match text.split_once("://") {
+        Some((scheme, rest)) if is_http(scheme) => {
+            match rest.find(['/', '?']).and_then(|at| rest.get(at..)) {
+                Some(path) if path.starts_with('/') => path,
+                Some(_) => return Err(StatusCode::BAD_REQUEST),
+                None => "/",
+            }
+        }
+        _ => text,
+    };
+    if !text.starts_with('/') {
+        return Err(StatusCode::BAD_REQUEST);
+    }
+    Ok(match text.split_once('?') {
+        Some((path, query)) => (path.to_owned(), Some(query.to_owned())),
+        None => (text.to_owned(), None),
+    })
+}
+
+fn is_http(scheme: &str) -> bool {
+    scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+}
+
+/// The number of fields, and on HTTP/2 their size (on HTTP/1.1 the bytes were counted while they came).
+fn check_size(headers: &HeaderMap, h2: bool, limits: &Limits) -> Result<(), StatusCode> {
+    let size = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len().saturating_add(value.len());
+    let too_many = headers.len() > limits.header_count;
+    let too_large = h2 && headers.iter().map(size).sum::<usize>() > limits.header_bytes;
+    if too_many || too_large { Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) } else { Ok(()) }
+}
+
+/// Exactly one `Host` (RFC 9112 §3.2); HTTP/2's `:authority` becomes one. Only HTTP/1.0 may leave it out.
+fn host(parts: &mut request::Parts) -> Result<(), StatusCode> {
+    if parts.headers.contains_key(header::HOST) {
+        return Ok(());
+    }
+    let authority = parts.uri.authority().map(|a| HeaderValue::from_str(a.as_str()));
+    match authority {
+        Some(Ok(value)) => {
+            parts.headers.insert(header::HOST, value);
+            Ok(())
+        }
+        None if parts.version == Version::HTTP_10 => Ok(()),
+        _ => Err(StatusCode::BAD_REQUEST),
+    }
+}
+
+fn framing(parts: &request::Parts) -> Framing {
+    let chunked = parts.headers.contains_key(header::TRANSFER_ENCODING);
+    // Pingora has validated it; identical repetitions may be folded into one field.
+    let declared = parts.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok());
+    let declared = declared.and_then(|v| v.split(',').next()).and_then(|v| v.trim().parse().ok());
+    let http10 = parts.version == Version::HTTP_10;
+    let expect = parts.headers.get(header::EXPECT);
+    let expects = !http10 && expect.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+    let head_only = parts.method == Method::HEAD;
+    Framing { declared: declared.filter(|_| !chunked), expects, http10, head_only }
+}

@@ -1,0 +1,116 @@
+//! Puts outcomes into HTTP: status, headers, JSON or an event stream. The headers are ours alone; nothing that a
+//! server sent as a header is among them.
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use mcp::{message, sse};
+use tokio_util::sync::CancellationToken;
+
+use super::live::{Gauge, Live, Step};
+use crate::reject::{Reject, Why};
+use crate::stages::admit::Admitted;
+use crate::wire::{Frames, Full, Reply, StreamReply};
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// A JSON answer.
+pub fn json(status: StatusCode, body: Bytes) -> Full {
+    let mut headers = HeaderMap::with_capacity(4);
+    headers.insert(header::CONTENT_TYPE, JSON);
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
+    Full { status, headers, body, close: false }
+}
+
+/// A refusal as JSON-RPC error; `status` as the sender's era wants it.
+pub fn refusal(reject: &Reject, status: StatusCode, call_id: &str) -> Full {
+    let mut full = json(status, message::error(reject.id.as_ref(), &reject.error(None, call_id)));
+    match reject.why {
+        Why::MethodNotAllowed => {
+            full.headers.insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE, OPTIONS"));
+        }
+        Why::Journal | Why::Draining | Why::Busy => {
+            full.headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        _ => {}
+    }
+    full
+}
+
+/// An event stream.
+pub fn events(frames: Frames) -> StreamReply {
+    let mut headers = HeaderMap::with_capacity(4);
+    headers.insert(header::CONTENT_TYPE, EVENTS);
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    StreamReply { status: StatusCode::OK, headers, frames }
+}
+
+/// One message as an event.
+pub fn event(message: &[u8]) -> Bytes {
+    sse::encode(Some("message"), None, message)
+}
+
+/// The rest of a call as an event stream that begins with `first`.
+pub fn live(live: Live, first: Bytes, gauge: Gauge) -> StreamReply {
+    let state = Some((live, Some(first), gauge));
+    let frames = stream::unfold(state, |state| async move {
+        let (mut live, first, gauge) = state?;
+        if let Some(first) = first {
+            return Some((first, Some((live, None, gauge))));
+        }
+        match live.step().await {
+            Step::Message(message) => Some((event(&message), Some((live, None, gauge)))),
+            Step::Quiet => Some((sse::comment(), Some((live, None, gauge)))),
+            Step::Final(message, _) => Some((event(&message), None)),
+            Step::Silent => None,
+        }
+    });
+    events(Box::pin(frames))
+}
+
+/// Waits for a call's first word: the answer itself is sent as JSON, anything before it opens a stream. A client
+/// that leaves meanwhile ends the wait; what that means for the call is up to [`Live`].
+pub async fn first(mut call: Live, gone: &CancellationToken, gauge: impl FnOnce() -> Gauge) -> Reply {
+    let step = tokio::select! {
+        biased;
+        () = gone.cancelled() => Step::Silent,
+        step = call.step() => step,
+    };
+    match step {
+        Step::Final(message, status) => json(status, message).into(),
+        Step::Message(message) => live(call, event(&message), gauge()).into(),
+        Step::Quiet => live(call, sse::comment(), gauge()).into(),
+        Step::Silent => Full::empty(StatusCode::ACCEPTED).into(),
+    }
+}
+
+/// Adds what a browser at an accepted origin needs to read the answer.
+pub fn share(reply: &mut Reply, admitted: &Admitted) {
+    let Some(origin) = &admitted.origin else { return };
+    let headers = match reply {
+        Reply::Full(full) => &mut full.headers,
+        Reply::Stream(stream) => &mut stream.headers,
+    };
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+    headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+    headers.insert(
+        header::ACCESS_CONTROL_EXPOSE_HEADERS,
+        HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate, Retry-After"),
+    );
+}
+
+/// The answer to a CORS preflight from an accepted origin. It needs no credential: browsers send none with it.
+pub fn preflight() -> Full {
+    let mut full = Full::empty(StatusCode::NO_CONTENT);
+    let allow = HeaderValue::from_static("POST, GET, DELETE, OPTIONS");
+    full.headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, allow);
+    // Mcp-Param-* can't be listed, so what the browser asks for is what `*` and the named ones cover.
+    let names = "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, \
+                 Mcp-Session-Id, Last-Event-ID, Tollgate-Task, Tollgate-Run, *";
+    full.headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(names));
+    full.headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    full
+}

@@ -1,0 +1,5 @@
+//! The small traits between the stages and the world. Nothing here does I/O; the adapters do.
+
+pub mod clock;
+pub mod journal;
+pub mod upstream;

@@ -1,0 +1,204 @@
+//! The port to a server: one call in, its events out, whatever era and transport the server speaks.
+//! Never decides policy and never sees a client's credential.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use futures_util::Stream;
+use mcp::era::{Era, Revision};
+use mcp::json::{Key, Raw};
+use mcp::message::RpcError;
+use tokio::sync::broadcast;
+
+/// What one request asks of a server, independent of the era that either side speaks.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The JSON-RPC method.
+    pub method: String,
+    /// The members of `params` without `_meta`, names and URIs already the server's own.
+    pub params: Vec<(Key, Raw)>,
+    /// Members of the client's `_meta` that are passed through as they are.
+    pub meta: Vec<(Key, Raw)>,
+    /// What the server is told about the client.
+    pub client: Client,
+    /// The log level that the client asked for, as its JSON value. None: no log notification is wanted.
+    pub log_level: Option<Raw>,
+    /// Whether the client wants progress notifications.
+    pub progress: bool,
+    /// Values mirrored into headers towards a modern server over HTTP (SEP-2243).
+    pub mirrored: Mirrored,
+    /// Whose upstream session a legacy server is called in.
+    pub session: SessionKey,
+    /// The largest answer accepted, in bytes.
+    pub answer_bytes: usize,
+    /// The gateway's id of the call, for log lines.
+    pub call_id: Arc<str>,
+}
+
+/// The client as a server is told of it: its own capabilities and name, never the gateway's.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// `clientCapabilities`, narrowed to what the task lets through.
+    pub capabilities: Raw,
+    /// `clientInfo`, when the client gave one.
+    pub info: Option<Raw>,
+}
+
+/// Values for the mirrored headers of a modern HTTP request.
+#[derive(Clone, Debug, Default)]
+pub struct Mirrored {
+    /// The value of `Mcp-Name`, not yet encoded.
+    pub name: Option<String>,
+    /// `Mcp-Param-*` headers, already encoded.
+    pub params: Vec<(String, String)>,
+}
+
+/// Owner of a legacy upstream session; two owners never share one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SessionKey {
+    /// The gateway's own session for reading lists.
+    Catalog,
+    /// A caller's: the principal's digest and the conversation (client session, or one derived for modern clients).
+    Caller {
+        /// SHA-256 over the principal.
+        principal: [u8; 32],
+        /// The client's session or, in the modern era, zero.
+        conversation: [u8; 16],
+    },
+}
+
+/// One thing that a server says during a call.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// `notifications/progress`: its params without the token, which was the gateway's own.
+    Progress(Raw),
+    /// `notifications/message`: its params.
+    Log(Raw),
+    /// The call's end.
+    Done(Answer),
+}
+
+/// The server's answer as it sent it.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The era that the server speaks.
+    pub era: Era,
+    /// The result object or the error.
+    pub outcome: Result<Raw, RpcError>,
+}
+
+/// A call under way. It ends after [`Event::Done`] or a [`Fault`]; dropping it earlier cancels the call at
+/// the server in the way that the server's era and transport ask for.
+pub type Events = Pin<Box<dyn Stream<Item = Result<Event, Fault>> + Send>>;
+
+/// Why a server gave no answer. `detail` is for the log alone.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{kind:?}: {detail}")]
+pub struct Fault {
+    /// What went wrong.
+    pub kind: FaultKind,
+    /// Internal detail, never shown to a client.
+    pub detail: String,
+    /// Whether any byte of the request may have reached the server: then it is never repeated by itself.
+    pub dispatched: bool,
+}
+
+impl Fault {
+    /// A fault before any byte was sent.
+    pub fn early(kind: FaultKind, detail: impl Into<String>) -> Fault {
+        Fault { kind, detail: detail.into(), dispatched: false }
+    }
+
+    /// A fault after the request may have reached the server.
+    pub fn late(kind: FaultKind, detail: impl Into<String>) -> Fault {
+        Fault { kind, detail: detail.into(), dispatched: true }
+    }
+}
+
+/// Classes of transport failure (DESIGN section 6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultKind {
+    /// No connection, or the child did not start: 7001.
+    Unreachable,
+    /// A deadline ran out: 7002.
+    Timeout,
+    /// The stream or process ended before the answer: 7003.
+    Dropped,
+    /// Broken JSON, framing, envelope or an answer over its size limit: 7004.
+    Protocol,
+    /// The answer is larger than the limit: 7004 with its own reason.
+    TooLarge,
+    /// The server refused the gateway's credential: 7006.
+    Auth,
+}
+
+/// What a server said of itself.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Its era.
+    pub era: Era,
+    /// The revision agreed with it.
+    pub revision: Revision,
+    /// `capabilities` as sent.
+    pub capabilities: Raw,
+    /// `serverInfo` as sent, when given.
+    pub info: Option<Raw>,
+    /// `instructions` as sent, when given.
+    pub instructions: Option<Raw>,
+}
+
+/// Something changed at a server without a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// `notifications/tools/list_changed`.
+    Tools,
+    /// `notifications/prompts/list_changed`.
+    Prompts,
+    /// `notifications/resources/list_changed`.
+    Resources,
+    /// The server was restarted or its era changed: everything known of it is stale.
+    Restarted,
+}
+
+/// What `/status` shows of a server.
+#[derive(Clone, Debug)]
+pub struct UpstreamStatus {
+    /// `http`, `sse` or `stdio`.
+    pub transport: &'static str,
+    /// The probed era; none while the server is only configured.
+    pub era: Option<Era>,
+    /// The agreed revision.
+    pub revision: Option<Revision>,
+    /// Whether the last contact succeeded; None before the first.
+    pub connected: Option<bool>,
+    /// The last failure and when.
+    pub last_error: Option<(String, SystemTime)>,
+    /// Since when `connected` has its value.
+    pub since: Option<SystemTime>,
+    /// Live legacy sessions or child processes.
+    pub sessions: usize,
+}
+
+/// A server behind the gateway.
+#[async_trait]
+pub trait Upstream: Send + Sync {
+    /// Sends one call; connects, probes the era and shakes hands as needed.
+    async fn call(&self, call: Call) -> Result<Events, Fault>;
+
+    /// What the server says of itself to this client; probes once and remembers.
+    async fn facts(&self, client: &Client, session: &SessionKey) -> Result<Arc<Facts>, Fault>;
+
+    /// Changes that the server announces.
+    fn changes(&self) -> broadcast::Receiver<Change>;
+
+    /// What is known of the server, without asking it.
+    fn status(&self) -> UpstreamStatus;
+
+    /// Ends the upstream sessions of one owner (DELETE, or the child is ended).
+    async fn end_session(&self, key: &SessionKey);
+
+    /// Ends everything within the time given: sessions are closed before children are ended.
+    async fn shutdown(&self, within: Duration);
+}

@@ -1,0 +1,224 @@
+//! The one table from a rejection to what goes over the wire. Each row says the HTTP status, the JSON-RPC code,
+//! the label for metrics and logs, whose fault it is and whether a retry may help. The public text and the
+//! internal detail are separate fields: the detail never leaves the process.
+
+use std::borrow::Cow;
+
+use http::StatusCode;
+use mcp::code;
+use mcp::era::Era;
+use mcp::json::{ObjectWriter, Raw};
+use mcp::message::{Id, RpcError};
+
+use crate::ports::upstream::{Fault, FaultKind};
+
+/// Whose doing a rejection is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// The client sent what it must not.
+    Client,
+    /// The server behind failed.
+    Server,
+    /// The gateway can't.
+    Gateway,
+}
+
+/// All reasons for which the gateway refuses a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// No endpoint at this path.
+    NotFound,
+    /// The endpoint has no such HTTP method.
+    MethodNotAllowed,
+    /// `Origin` is not on the list.
+    Origin,
+    /// `Host` is not on the list.
+    Host,
+    /// `Accept` leaves out a type that the answer may have.
+    Accept,
+    /// The body is no `application/json` in UTF-8.
+    ContentType,
+    /// The header block is too large.
+    Headers,
+    /// The body is too large.
+    BodySize,
+    /// The body did not arrive in time.
+    BodyTime,
+    /// The body is no JSON.
+    Parse,
+    /// The message is no valid JSON-RPC message.
+    Invalid,
+    /// The message's parameters are not what the specification asks for.
+    Params,
+    /// A mirrored header differs from the body.
+    Mirror,
+    /// A protocol version that is not served.
+    Version,
+    /// A method that is not served.
+    Method,
+    /// A legacy request without a session.
+    NoSession,
+    /// A session that is unknown, expired or closed.
+    SessionGone,
+    /// A tool, prompt or resource that does not exist for this caller.
+    Unknown,
+    /// A tool that the task allows and the server does not have.
+    Missing,
+    /// The server could not be reached.
+    Unreachable,
+    /// The server did not answer in time.
+    Timeout,
+    /// The server's answer broke off.
+    Dropped,
+    /// The server broke the protocol.
+    Protocol,
+    /// The server's answer is too large.
+    AnswerSize,
+    /// The server refused the gateway's credential.
+    UpstreamAuth,
+    /// The journal takes no record.
+    Journal,
+    /// The gateway is going down.
+    Draining,
+    /// The gateway has too much to do.
+    Busy,
+    /// A fault of the gateway itself.
+    Internal,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// HTTP status.
+    pub status: StatusCode,
+    /// JSON-RPC code.
+    pub code: i64,
+    /// Label in metrics and logs.
+    pub label: &'static str,
+    /// Whose fault it is.
+    pub side: Side,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+}
+
+impl Why {
+    /// The row of this reason.
+    pub fn row(self) -> Row {
+        use Side::{Client, Gateway, Server};
+        let (status, code, label, side, retryable) = match self {
+            Why::NotFound => (404, code::INVALID_REQUEST, "not_found", Client, false),
+            Why::MethodNotAllowed => (405, code::INVALID_REQUEST, "http_method", Client, false),
+            Why::Origin => (403, code::INVALID_REQUEST, "origin", Client, false),
+            Why::Host => (403, code::INVALID_REQUEST, "host", Client, false),
+            Why::Accept => (406, code::INVALID_REQUEST, "accept", Client, false),
+            Why::ContentType => (415, code::INVALID_REQUEST, "content_type", Client, false),
+            Why::Headers => (431, code::INVALID_REQUEST, "header_size", Client, false),
+            Why::BodySize => (413, code::INVALID_REQUEST, "body_size", Client, false),
+            Why::BodyTime => (408, code::INVALID_REQUEST, "body_time", Client, true),
+            Why::Parse => (400, code::PARSE, "parse", Client, false),
+            Why::Invalid => (400, code::INVALID_REQUEST, "invalid", Client, false),
+            Why::Params => (400, code::INVALID_PARAMS, "params", Client, false),
+            Why::Mirror => (400, code::HEADER_MISMATCH, "header_mismatch", Client, false),
+            Why::Version => (400, code::UNSUPPORTED_VERSION, "version", Client, false),
+            Why::Method => (404, code::METHOD_NOT_FOUND, "method", Client, false),
+            Why::NoSession => (400, code::INVALID_REQUEST, "no_session", Client, false),
+            Why::SessionGone => (404, code::INVALID_REQUEST, "session_gone", Client, false),
+            Why::Unknown => (200, code::INVALID_PARAMS, "unknown", Client, false),
+            Why::Missing => (200, code::INVALID_PARAMS, "capability_missing", Server, false),
+            Why::Unreachable => (200, code::UNREACHABLE, "upstream_unreachable", Server, true),
+            Why::Timeout => (200, code::TIMEOUT, "upstream_timeout", Server, true),
+            Why::Dropped => (200, code::DROPPED, "stream_dropped", Server, true),
+            Why::Protocol => (200, code::SCHEMA, "schema_violation", Server, false),
+            Why::AnswerSize => (200, code::SCHEMA, "answer_too_large", Server, false),
+            Why::UpstreamAuth => (200, code::AUTH, "upstream_auth", Server, false),
+            Why::Journal => (503, code::JOURNAL, "journal_unavailable", Gateway, true),
+            Why::Draining => (503, code::INTERNAL, "draining", Gateway, true),
+            Why::Busy => (503, code::INTERNAL, "busy", Gateway, true),
+            Why::Internal => (500, code::INTERNAL, "internal", Gateway, false),
+        };
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Row { status, code, label, side, retryable }
+    }
+
+    /// The HTTP status for a client of this era: legacy clients take a 404 as the end of their session, so an
+    /// unknown method is 200 for them.
+    pub fn status(self, era: Era) -> StatusCode {
+        match (self, era) {
+            (Why::Method | Why::Params, Era::Legacy) => StatusCode::OK,
+            _ => self.row().status,
+        }
+    }
+}
+
+/// A request refused: why, what the caller is told, and what only the log is told.
+#[derive(Clone, Debug)]
+pub struct Reject {
+    /// The reason.
+    pub why: Why,
+    /// For the caller: what was wrong and what to do.
+    pub public: Cow<'static, str>,
+    /// For the log.
+    pub detail: Option<String>,
+    /// `error.data` where the specification asks for one.
+    pub data: Option<Raw>,
+    /// The id of the request, when it could be read.
+    pub id: Option<Id>,
+}
+
+impl Reject {
+    /// A rejection with its public text.
+    pub fn new(why: Why, public: impl Into<Cow<'static, str>>) -> Reject {
+        Reject { why, public: public.into(), detail: None, data: None, id: None }
+    }
+
+    /// The same with a detail for the log.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Reject {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// The same with `error.data`.
+    #[must_use]
+    pub fn data(mut self, data: Raw) -> Reject {
+        self.data = Some(data);
+        self
+    }
+
+    /// The same for a known request id.
+    #[must_use]
+    pub fn id(mut self, id: Option<Id>) -> Reject {
+        self.id = id;
+        self
+    }
+
+    /// A server's failure, told without the server's own words.
+    pub fn fault(fault: &Fault, server: &str) -> Reject {
+        let (why, text) = match fault.kind {
+            FaultKind::Unreachable => (Why::Unreachable, "could not be reached"),
+            FaultKind::Timeout => (Why::Timeout, "did not answer in time"),
+            FaultKind::Dropped => (Why::Dropped, "broke off before its answer was complete"),
+            FaultKind::Protocol => (Why::Protocol, "sent an answer that breaks the protocol"),
+            FaultKind::TooLarge => (Why::AnswerSize, "sent an answer larger than the limit"),
+            FaultKind::Auth => (Why::UpstreamAuth, "refused the gateway's credential"),
+        };
+        let public = format!("server '{server}' {text}; its state is on the gateway's status page");
+        Reject::new(why, public).detail(fault.detail.clone())
+    }
+
+    /// The JSON-RPC error. `server` and `call_id` go into `data` unless the specification fixes what is there.
+    pub fn error(&self, server: Option<&str>, call_id: &str) -> RpcError {
+        let row = self.why.row();
+        let data = self.data.clone().unwrap_or_else(|| {
+            let mut data = ObjectWriter::new();
+            data.string("reason", row.label);
+            if let Some(server) = server.filter(|_| row.side == Side::Server) {
+                data.string("server", server);
+            }
+            data.boolean("retryable", row.retryable);
+            data.string("call_id", call_id);
+            data.finish()
+        });
+        RpcError { code: row.code, message: self.public.to_string(), data: Some(data) }
+    }
+}

@@ -1,0 +1,200 @@
+//! Legacy sessions. What a session is stands sealed in its id, so that any replica with the same key can serve
+//! it; only what changes during a session (log level, closed) is kept here, by sid, bounded.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use lru::LruCache;
+use mcp::era::Revision;
+use mcp::json::{Limits, ObjectWriter, Raw};
+use mcp::meta::LogLevel;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::ports::upstream::Client;
+use crate::seal::{Sealer, Use};
+
+/// Ids stay below this many bytes.
+pub const MAX_ID: usize = 1024;
+/// Sessions whose changing state is kept on this replica.
+const KEPT: NonZeroUsize = NonZeroUsize::new(100_000).unwrap();
+
+/// One legacy session, as its id says.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Random, the session's name inside the gateway.
+    pub sid: [u8; 16],
+    /// The revision agreed at `initialize`.
+    pub revision: Revision,
+    /// What the client declared.
+    pub client: Client,
+    /// What changes during the session.
+    pub state: Arc<State>,
+}
+
+/// The changing part of a session, on this replica.
+#[derive(Debug, Default)]
+pub struct State {
+    level: Mutex<Option<LogLevel>>,
+    closed: CancellationToken,
+}
+
+impl State {
+    /// The least severe level that the client wants; None before it asked.
+    pub fn level(&self) -> Option<LogLevel> {
+        *self.level.lock()
+    }
+
+    /// Remembers what the client asked for.
+    pub fn set_level(&self, level: LogLevel) {
+        *self.level.lock() = Some(level);
+    }
+
+    /// Cancelled when the session is closed: its streams end.
+    pub fn closed(&self) -> &CancellationToken {
+        &self.closed
+    }
+}
+
+/// All legacy sessions of this replica.
+pub struct Sessions {
+    sealer: Sealer,
+    ttl: Duration,
+    table: Mutex<LruCache<[u8; 16], Arc<State>>>,
+}
+
+impl Sessions {
+    /// `ttl` is the life of an id.
+    pub fn new(sealer: Sealer, ttl: Duration) -> Sessions {
+        Sessions { sealer, ttl, table: Mutex::new(LruCache::new(KEPT)) }
+    }
+
+    /// A session that lives as long as its connection, without an id (`tollgate stdio`).
+    pub fn unsealed(&self, revision: Revision, client: Client) -> Option<Session> {
+        let sid = self.sealer.random()?;
+        Some(Session { sid, revision, client, state: self.state(sid) })
+    }
+
+    /// Mints a session for the principal whose digest is `owner`, and its id.
+    ///
+    /// # Errors
+    /// What the client declared does not fit into an id.
+    pub fn mint(
+        &self,
+        owner: &[u8; 32],
+        task: &str,
+        revision: Revision,
+        client: &Client,
+        now: SystemTime,
+    ) -> Result<(Session, String), &'static str> {
+        let sid = self.sealer.random().ok_or("no random bytes from the system")?;
+        let expires = seconds(now.checked_add(self.ttl).unwrap_or(now));
+        for info in [client.info.as_ref(), None] {
+            let plain = encode(&sid, owner, task, revision, expires, &client.capabilities, info);
+            let id =
+                self.sealer.seal(Use::Session, plain.bytes()).ok_or("no random bytes from the system")?;
+            if id.len() <= MAX_ID {
+                let client = Client { capabilities: client.capabilities.clone(), info: info.cloned() };
+                return Ok((Session { sid, revision, client, state: self.state(sid) }, id));
+            }
+        }
+        Err("the client's capabilities are too large for a session id (about 500 bytes)")
+    }
+
+    /// Opens an id. None for all that is not a live session of this principal and task.
+    pub fn open(&self, id: &str, owner: &[u8; 32], task: &str, now: SystemTime) -> Option<Session> {
+        if id.len() > MAX_ID {
+            return None;
+        }
+        let plain = self.sealer.open(Use::Session, id)?;
+        let plain = Raw::parse(Bytes::from(plain), &Limits::REQUEST).ok()?;
+        let text = |key: &str| plain.get(key).and_then(|raw| raw.string());
+        let sid: [u8; 16] = URL_SAFE_NO_PAD.decode(text("s")?).ok()?.try_into().ok()?;
+        let theirs = URL_SAFE_NO_PAD.decode(text("p")?).ok()?;
+        let expires = u64::try_from(plain.get("x")?.integer()?).ok()?;
+        let live = theirs == owner.as_slice() && text("t")? == task && seconds(now) < expires;
+        let revision = Revision::parse(&text("r")?)?;
+        let state = self.state(sid);
+        if !live || state.closed.is_cancelled() {
+            return None;
+        }
+        let client = Client { capabilities: plain.get("c")?, info: plain.get("i") };
+        Some(Session { sid, revision, client, state })
+    }
+
+    /// Closes a session on this replica: its id is worth nothing any more and its streams end.
+    pub fn close(&self, session: &Session) {
+        session.state.closed.cancel();
+    }
+
+    fn state(&self, sid: [u8; 16]) -> Arc<State> {
+        self.table.lock().get_or_insert(sid, Arc::default).clone()
+    }
+}
+
+fn encode(
+    sid: &[u8; 16],
+    owner: &[u8; 32],
+    task: &str,
+    revision: Revision,
+    expires: u64,
+    capabilities: &Raw,
+    info: Option<&Raw>,
+) -> Raw {
+    let mut plain = ObjectWriter::new();
+    plain.string("s", &URL_SAFE_NO_PAD.encode(sid));
+    plain.string("p", &URL_SAFE_NO_PAD.encode(owner));
+    plain.string("t", task);
+    plain.string("r", revision.as_str());
+    plain.integer("x", i64::try_from(expires).unwrap_or(i64::MAX));
+    plain.raw("c", capabilities);
+    if let Some(info) = info {
+        plain.raw("i", info);
+    }
+    plain.finish()
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(capabilities: &str) -> Client {
+        let capabilities = Raw::parse(Bytes::from(capabilities.to_owned()), &Limits::REQUEST).unwrap();
+        Client { capabilities, info: Some(Raw::from_str_value("someone")) }
+    }
+
+    #[test]
+    fn a24_an_id_is_worth_something_for_its_owner_and_task_and_time_alone() {
+        let keys = [[3; 32]];
+        let here = Sessions::new(Sealer::new(&keys).unwrap(), Duration::from_secs(60));
+        let there = Sessions::new(Sealer::new(&keys).unwrap(), Duration::from_secs(60));
+        let now = SystemTime::now();
+        let (session, id) =
+            here.mint(&[1; 32], "t", Revision::V2025_06_18, &client(r#"{"roots":{}}"#), now).unwrap();
+        assert!(id.len() <= MAX_ID);
+        let opened = there.open(&id, &[1; 32], "t", now).unwrap();
+        assert_eq!(opened.sid, session.sid);
+        assert_eq!(opened.client.capabilities.as_str(), r#"{"roots":{}}"#);
+        assert!(there.open(&id, &[2; 32], "t", now).is_none());
+        assert!(there.open(&id, &[1; 32], "u", now).is_none());
+        assert!(there.open(&id, &[1; 32], "t", now + Duration::from_secs(60)).is_none());
+        here.close(&session);
+        assert!(here.open(&id, &[1; 32], "t", now).is_none());
+    }
+
+    #[test]
+    fn an_id_never_outgrows_its_bound() {
+        let sessions = Sessions::new(Sealer::new(&[]).unwrap(), Duration::from_secs(60));
+        let big = format!(r#"{{"experimental":{{"x":"{}"}}}}"#, "y".repeat(900));
+        let now = SystemTime::now();
+        assert!(sessions.mint(&[1; 32], "t", Revision::V2025_06_18, &client(&big), now).is_err());
+    }
+}

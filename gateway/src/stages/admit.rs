@@ -1,0 +1,244 @@
+//! Stage 1: looks at the head alone, before a byte of the body is read. Method, path, `Host` and `Origin`
+//! allow-lists, `Accept`, content type and encoding. No header value alone ever lets a request skip a later check.
+
+use http::{HeaderMap, Method, header};
+
+use crate::config::Checked;
+use crate::reject::{Reject, Why};
+use crate::wire::Head;
+
+/// What the client wants of the endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verb {
+    /// One message.
+    Post,
+    /// The legacy era's stream of notifications.
+    Get,
+    /// The end of a legacy session.
+    Delete,
+    /// A browser's CORS preflight.
+    Preflight,
+}
+
+/// Which servers an endpoint shows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Endpoint {
+    /// `/mcp`: all servers, names prefixed.
+    All,
+    /// `/servers/{server}/mcp`: one server, names unchanged.
+    One(String),
+}
+
+/// How the request came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Via {
+    /// Over HTTP: mirrored headers count, legacy sessions are sealed ids.
+    Http,
+    /// Over the stdin of `tollgate stdio`: there are no headers, the process is the session.
+    Stdio,
+}
+
+/// A request whose head was accepted.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    /// What it asks of the endpoint.
+    pub verb: Verb,
+    /// Which endpoint.
+    pub endpoint: Endpoint,
+    /// Its header fields.
+    pub headers: HeaderMap,
+    /// How it came.
+    pub via: Via,
+    /// The `Origin` that was accepted, to be named in the answer.
+    pub origin: Option<header::HeaderValue>,
+}
+
+/// Paths longer than this are no endpoint of ours.
+const MAX_PATH: usize = 256;
+
+/// Accepts or refuses a head.
+///
+/// # Errors
+/// 400, 403, 404, 405, 406, 415, 431 as the reason's row says.
+pub fn admit(config: &Checked, head: Head) -> Result<Admitted, Reject> {
+    check_size(config, &head.headers)?;
+    check_host(config, &head.headers)?;
+    let origin = check_origin(config, &head.headers)?;
+    let endpoint = endpoint(&head.path)?;
+    let verb = verb(&head.method)?;
+    match verb {
+        Verb::Post => {
+            check_body_headers(&head.headers)?;
+            check_accept(&head.headers, &["application/json", "text/event-stream"])?;
+        }
+        Verb::Get => check_accept(&head.headers, &["text/event-stream"])?,
+        Verb::Delete | Verb::Preflight => {}
+    }
+    Ok(Admitted { verb, endpoint, headers: head.headers, via: Via::Http, origin })
+}
+
+fn check_size(config: &Checked, headers: &HeaderMap) -> Result<(), Reject> {
+    let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    if size > config.limits.header_bytes {
+        let text = format!("the header block is larger than {} bytes", config.limits.header_bytes);
+        return Err(Reject::new(Why::Headers, text));
+    }
+    Ok(())
+}
+
+fn check_host(config: &Checked, headers: &HeaderMap) -> Result<(), Reject> {
+    let refuse =
+        || Reject::new(Why::Host, "this Host is not served here; add it to `hosts` in the configuration");
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).ok_or_else(refuse)?;
+    let host = host.to_ascii_lowercase();
+    let name = strip_port(&host);
+    if config.hosts.iter().any(|allowed| *allowed == host || *allowed == name) {
+        return Ok(());
+    }
+    Err(refuse())
+}
+
+/// `[::1]:80` → `[::1]`, `localhost:80` → `localhost`.
+fn strip_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// A browser names the page's origin; other clients name none. More than one, or one that is not listed, is refused.
+fn check_origin(config: &Checked, headers: &HeaderMap) -> Result<Option<header::HeaderValue>, Reject> {
+    let mut all = headers.get_all(header::ORIGIN).iter();
+    let Some(origin) = all.next() else { return Ok(None) };
+    let listed = |text: &str| config.origins.iter().any(|o| o == text) || own_origin(headers, text);
+    if all.next().is_none() && origin.to_str().is_ok_and(listed) {
+        return Ok(Some(origin.clone()));
+    }
+    Err(Reject::new(Why::Origin, "this Origin is not allowed; add it to `origins` in the configuration"))
+}
+
+/// The gateway's own origin: the page came from the same, already accepted, `Host` on a loopback name.
+fn own_origin(headers: &HeaderMap, origin: &str) -> bool {
+    let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return false };
+    let loopback = matches!(strip_port(host), "localhost" | "127.0.0.1" | "[::1]");
+    let same = |scheme: &str| origin.strip_prefix(scheme).is_some_and(|rest| rest == host);
+    loopback && (same("http://") || same("https://"))
+}
+
+/// Paths are compared as they are on the wire: nothing is decoded or normalised, so nothing can be smuggled.
+fn endpoint(path: &str) -> Result<Endpoint, Reject> {
+    let unknown = || Reject::new(Why::NotFound, "no such endpoint; use /mcp or /servers/{server}/mcp");
+    if path == "/mcp" {
+        return Ok(Endpoint::All);
+    }
+    let server =
+        path.strip_prefix("/servers/").and_then(|rest| rest.strip_suffix("/mcp")).ok_or_else(unknown)?;
+    let valid = path.len() <= MAX_PATH
+        && server.starts_with(|c: char| c.is_ascii_lowercase())
+        && server.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if valid { Ok(Endpoint::One(server.to_owned())) } else { Err(unknown()) }
+}
+
+fn verb(method: &Method) -> Result<Verb, Reject> {
+    match *method {
+        Method::POST => Ok(Verb::Post),
+        Method::GET => Ok(Verb::Get),
+        Method::DELETE => Ok(Verb::Delete),
+        Method::OPTIONS => Ok(Verb::Preflight),
+        _ => Err(Reject::new(Why::MethodNotAllowed, "use POST for a message")),
+    }
+}
+
+fn check_body_headers(headers: &HeaderMap) -> Result<(), Reject> {
+    let encoded = headers
+        .get_all(header::CONTENT_ENCODING)
+        .iter()
+        .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"));
+    if encoded {
+        return Err(Reject::new(Why::ContentType, "encoded bodies are not accepted; send the body as it is"));
+    }
+    let mut types = headers.get_all(header::CONTENT_TYPE).iter();
+    let kind = types.next().and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if types.next().is_some() || !is_json(kind) {
+        return Err(Reject::new(Why::ContentType, "the body must be application/json in UTF-8"));
+    }
+    Ok(())
+}
+
+fn is_json(kind: &str) -> bool {
+    let mut parts = kind.split(';');
+    let json = parts.next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
+    json && parts.all(|part| match part.trim().split_once('=') {
+        Some((name, value)) if name.eq_ignore_ascii_case("charset") => {
+            value.trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        _ => true,
+    })
+}
+
+/// All of `wanted` must be acceptable, be it through a wildcard. Weights are not looked at, but for 0.
+fn check_accept(headers: &HeaderMap, wanted: &[&str]) -> Result<(), Reject> {
+    let accepts = |kind: &str| {
+        headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).any(|value| {
+            value.split(',').any(|range| {
+                let mut parts = range.split(';').map(str::trim);
+                let name = parts.next().unwrap_or_default();
+                let zero = parts.any(|p| matches!(p, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
+                !zero && covers(name, kind)
+            })
+        })
+    };
+    if wanted.iter().all(|kind| accepts(kind)) {
+        return Ok(());
+    }
+    Err(Reject::new(Why::Accept, format!("Accept must list {}", wanted.join(" and "))))
+}
+
+fn covers(range: &str, kind: &str) -> bool {
+    if range == "*/*" || range.eq_ignore_ascii_case(kind) {
+        return true;
+    }
+    let family = kind.split('/').next().unwrap_or_default();
+    range.strip_suffix("/*").is_some_and(|of| of.eq_ignore_ascii_case(family))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h16_paths_are_compared_as_sent() {
+        assert_eq!(endpoint("/mcp").unwrap(), Endpoint::All);
+        assert_eq!(endpoint("/servers/docs/mcp").unwrap(), Endpoint::One("docs".into()));
+        for bad in [
+            "//mcp",
+            "/mcp/",
+            "/mcp/../admin",
+            "/%6dcp",
+            "/mcp;x",
+            "/servers//mcp",
+            "/servers/../mcp",
+            "/servers/A/mcp",
+            "/",
+        ] {
+            assert!(endpoint(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn h13_content_types_and_accept() {
+        assert!(is_json("application/json") && is_json("Application/JSON; charset=\"UTF-8\""));
+        for bad in ["", "text/plain", "application/json; charset=utf-16", "application/jsonx"] {
+            assert!(!is_json(bad), "{bad}");
+        }
+        let mut headers = HeaderMap::new();
+        let both = ["application/json", "text/event-stream"];
+        assert!(check_accept(&headers, &both).is_err());
+        headers.insert(header::ACCEPT, "application/json".parse().unwrap());
+        assert!(check_accept(&headers, &both).is_err());
+        headers.insert(header::ACCEPT, "application/*, text/event-stream;q=0.5".parse().unwrap());
+        assert!(check_accept(&headers, &both).is_ok());
+        headers.insert(header::ACCEPT, "*/*".parse().unwrap());
+        assert!(check_accept(&headers, &both).is_ok());
+    }
+}

@@ -1,0 +1,222 @@
+//! Stage 2: the body becomes exactly one JSON-RPC message of one era. Strict JSON (no duplicate keys, bounded
+//! depth), strict envelope, and on the modern era the mirrored headers must say what the body says. The body is
+//! what counts: no header is used in place of something missing in it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use mcp::era::{Era, Revision};
+use mcp::json::{ArrayWriter, Limits, ObjectWriter, Raw};
+use mcp::message::{self, Id, Message};
+use mcp::meta::{self, Meta};
+use mcp::{method, mirror};
+
+use crate::config::Checked;
+use crate::reject::{Reject, Why};
+use crate::stages::admit::{Admitted, Via};
+
+/// The header that names the revision.
+pub const VERSION_HEADER: &str = "mcp-protocol-version";
+/// The header that mirrors `method`.
+pub const METHOD_HEADER: &str = "mcp-method";
+/// The header that mirrors `params.name` or `params.uri`.
+pub const NAME_HEADER: &str = "mcp-name";
+
+/// Bodies above this are parsed off the worker thread.
+const OFFLOAD: usize = 256 * 1024;
+/// Messages of one batch (2025-03-26).
+const MAX_BATCH: usize = 64;
+
+/// One message that may be acted upon.
+pub struct Decoded {
+    /// How it came.
+    pub admitted: Arc<Admitted>,
+    /// The era that its sender speaks.
+    pub era: Era,
+    /// The revision that it names; none on legacy messages without the header.
+    pub revision: Option<Revision>,
+    /// The message.
+    pub message: Message,
+    /// Its `_meta`.
+    pub meta: Meta,
+    /// Whether it came in a batch: that is only allowed in sessions of 2025-03-26.
+    pub batched: bool,
+}
+
+/// What a body holds.
+pub enum Body {
+    /// One message.
+    One(Box<Decoded>),
+    /// A batch, each with its own verdict.
+    Batch(Vec<Result<Box<Decoded>, Reject>>),
+}
+
+/// Decodes a body.
+///
+/// # Errors
+/// -32700, -32600, -32602, -32020, -32022 and, for methods unknown to the modern era, -32601.
+pub async fn decode(config: &Checked, admitted: Arc<Admitted>, body: Bytes) -> Result<Body, Reject> {
+    let raw = parse(config, body).await?;
+    if raw.is_array() {
+        return batch(admitted, &raw).map(Body::Batch);
+    }
+    one(admitted, &raw, false).map(|decoded| Body::One(Box::new(decoded)))
+}
+
+async fn parse(config: &Checked, body: Bytes) -> Result<Raw, Reject> {
+    let limits = Limits { depth: config.limits.depth, ..Limits::REQUEST };
+    let parsed = if body.len() > OFFLOAD {
+        let work = tokio::task::spawn_blocking(move || Raw::parse(body, &limits));
+        work.await.map_err(|e| Reject::new(Why::Internal, "the gateway failed").detail(e.to_string()))?
+    } else {
+        Raw::parse(body, &limits)
+    };
+    parsed.map_err(|error| {
+        // What is JSON but not acceptable as a message is an invalid request, the rest does not parse.
+        let why = match error.fault {
+            mcp::json::Fault::Duplicate | mcp::json::Fault::Depth | mcp::json::Fault::Nodes => Why::Invalid,
+            _ => Why::Parse,
+        };
+        Reject::new(why, error.to_string())
+    })
+}
+
+fn batch(admitted: Arc<Admitted>, raw: &Raw) -> Result<Vec<Result<Box<Decoded>, Reject>>, Reject> {
+    let refuse = |text: &'static str| Err(Reject::new(Why::Invalid, text));
+    let named = header(&admitted.headers, VERSION_HEADER);
+    let allowed =
+        matches!(admitted.via, Via::Http) && named.is_none_or(|v| v == Revision::V2025_03_26.as_str());
+    if !allowed {
+        return refuse("send one message per request; batches exist in revision 2025-03-26 alone");
+    }
+    let messages: Vec<Raw> = raw.elements().take(MAX_BATCH + 1).collect();
+    if messages.is_empty() || messages.len() > MAX_BATCH {
+        return refuse("a batch holds 1 to 64 messages");
+    }
+    Ok(messages.iter().map(|m| one(Arc::clone(&admitted), m, true).map(Box::new)).collect())
+}
+
+fn one(admitted: Arc<Admitted>, raw: &Raw, batched: bool) -> Result<Decoded, Reject> {
+    let message = message::decode(raw).map_err(|e| Reject::new(Why::Invalid, e.what).id(e.id))?;
+    let id = id_of(&message);
+    checked(admitted, message, batched).map_err(|reject| reject.id(id))
+}
+
+fn id_of(message: &Message) -> Option<Id> {
+    match message {
+        Message::Request(request) => Some(request.id.clone()),
+        _ => None,
+    }
+}
+
+fn checked(admitted: Arc<Admitted>, message: Message, batched: bool) -> Result<Decoded, Reject> {
+    let (name, params) = match &message {
+        Message::Request(request) => (request.method.as_str(), request.params.as_ref()),
+        Message::Notification(note) => (note.method.as_str(), note.params.as_ref()),
+        Message::Response(_) => ("", None),
+    };
+    let meta = Meta::parse(params).map_err(|e| Reject::new(Why::Params, e.what))?;
+    let (era, revision) = era_of(&admitted, name, &meta)?;
+    if era == Era::Modern {
+        modern(&admitted, &message, &meta)?;
+    }
+    check_kind(&message, era)?;
+    Ok(Decoded { admitted, era, revision, message, meta, batched })
+}
+
+/// Modern when `_meta` names a version or the header names a modern one; `initialize` is always legacy.
+fn era_of(admitted: &Admitted, name: &str, meta: &Meta) -> Result<(Era, Option<Revision>), Reject> {
+    let named = header(&admitted.headers, VERSION_HEADER);
+    if name == method::INITIALIZE {
+        return Ok((Era::Legacy, None));
+    }
+    if meta.version.is_some() {
+        return Ok((Era::Modern, Some(Revision::MODERN)));
+    }
+    match named.map(|text| (text, Revision::parse(text))) {
+        None => Ok((Era::Legacy, None)),
+        Some((_, Some(revision))) => Ok((revision.era(), Some(revision))),
+        Some((text, None)) => Err(unsupported(text)),
+    }
+}
+
+fn modern(admitted: &Admitted, message: &Message, meta: &Meta) -> Result<(), Reject> {
+    let (name, params, required) = match message {
+        Message::Request(request) => (&request.method, request.params.as_ref(), true),
+        Message::Notification(note) => (&note.method, note.params.as_ref(), false),
+        Message::Response(_) => {
+            return Err(Reject::new(Why::Invalid, "clients of 2026-07-28 send no responses"));
+        }
+    };
+    if required && meta.version.is_none() {
+        let text = "params._meta must hold io.modelcontextprotocol/protocolVersion";
+        return Err(Reject::new(Why::Params, text));
+    }
+    let http = matches!(admitted.via, Via::Http);
+    if http {
+        let (versions, methods, names) = (
+            values(&admitted.headers, VERSION_HEADER),
+            values(&admitted.headers, METHOD_HEADER),
+            values(&admitted.headers, NAME_HEADER),
+        );
+        let received = mirror::Received { version: &versions, method: &methods, name: &names };
+        let body = mirror::Body { version: meta.version.as_deref(), method: name, params, required };
+        mirror::check_standard(&received, &body).map_err(|e| Reject::new(Why::Mirror, e.to_string()))?;
+    }
+    if let Some(version) = &meta.version
+        && Revision::parse(version).is_none_or(|revision| revision.era() != Era::Modern)
+    {
+        return Err(unsupported(version));
+    }
+    if required && !meta.client_capabilities.as_ref().is_some_and(Raw::is_object) {
+        let text = "params._meta must hold io.modelcontextprotocol/clientCapabilities, an object";
+        return Err(Reject::new(Why::Params, text));
+    }
+    check_level(meta)
+}
+
+fn check_level(meta: &Meta) -> Result<(), Reject> {
+    let Some(level) = &meta.log_level else { return Ok(()) };
+    match level.string().and_then(|text| meta::LogLevel::parse(&text)) {
+        Some(_) => Ok(()),
+        None => Err(Reject::new(Why::Params, "io.modelcontextprotocol/logLevel is none of the eight levels")),
+    }
+}
+
+/// A notification with an id and a request without one are both refused, so that nothing is done unasked.
+fn check_kind(message: &Message, era: Era) -> Result<(), Reject> {
+    match message {
+        Message::Request(r) if r.method.starts_with("notifications/") => {
+            Err(Reject::new(Why::Invalid, "a notification has no id"))
+        }
+        Message::Notification(n) if method::is_request(&n.method, era) => {
+            Err(Reject::new(Why::Invalid, "a request needs an id"))
+        }
+        Message::Request(r) if era == Era::Modern && !method::is_request(&r.method, era) => {
+            Err(Reject::new(Why::Method, "no such method in revision 2026-07-28"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// -32022 with what is served and what was asked for.
+pub fn unsupported(requested: &str) -> Reject {
+    let mut supported = ArrayWriter::new();
+    for revision in Revision::SUPPORTED {
+        supported.push_str(revision.as_str());
+    }
+    let mut data = ObjectWriter::new();
+    data.raw("supported", &supported.finish());
+    data.string("requested", requested.get(..64).unwrap_or(requested));
+    Reject::new(Why::Version, "Unsupported protocol version").data(data.finish())
+}
+
+/// The first value of a header, when it is text.
+pub fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
+}
+
+fn values<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a [u8]> {
+    headers.get_all(name).iter().map(http::HeaderValue::as_bytes).collect()
+}

@@ -1,0 +1,191 @@
+//! Stage 8: the call goes to its server and its events come back, under the idle deadline (which progress starts
+//! anew) and the total deadline (which nothing extends). Only a [`Metered`] call is taken. No client header and
+//! no client credential is in what is sent.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use mcp::code;
+use mcp::era::Era;
+use mcp::json::Raw;
+use mcp::method;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+
+use crate::ports::upstream::{Answer, Call, Client, Event, Events, Fault, FaultKind, Mirrored, SessionKey};
+use crate::stages::authorize::Permitted;
+use crate::stages::limit::Metered;
+
+/// What a call takes from its message besides what was permitted.
+pub struct Ask {
+    /// `_meta` members that are passed through.
+    pub meta: Vec<(mcp::json::Key, Raw)>,
+    /// What the server is told of the client.
+    pub client: Client,
+    /// The log level asked for, as JSON.
+    pub log_level: Option<Raw>,
+    /// Whether progress is wanted.
+    pub progress: bool,
+    /// Whose upstream session.
+    pub session: SessionKey,
+    /// The gateway's id of the call.
+    pub call_id: Arc<str>,
+}
+
+/// A call under way. Dropping it cancels it at the server.
+pub struct Exchange {
+    permitted: Option<Permitted>,
+    ask: Ask,
+    state: State,
+    idle: Duration,
+    idle_until: Instant,
+    end: Instant,
+    repeated: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+type Starting = Pin<Box<dyn Future<Output = Result<Events, Fault>> + Send>>;
+
+enum State {
+    Starting(Starting),
+    Running(Events),
+    Rereading(Pin<Box<dyn Future<Output = Permitted> + Send>>),
+    Over,
+}
+
+/// Starts a call.
+pub fn forward(metered: Metered, ask: Ask) -> Exchange {
+    let Metered { permitted, place } = metered;
+    let target = permitted.target();
+    let spec = &target.member.spec;
+    let (idle, total) = match target.method.as_str() {
+        method::TOOLS_CALL => spec.call_timeouts(&target.own),
+        _ => (spec.timeouts.reads, spec.timeouts.reads),
+    };
+    let now = Instant::now();
+    let state = State::Starting(start(&permitted, &ask));
+    Exchange {
+        permitted: Some(permitted),
+        ask,
+        state,
+        idle,
+        idle_until: now + idle,
+        end: now + total,
+        repeated: false,
+        _place: place,
+    }
+}
+
+fn start(permitted: &Permitted, ask: &Ask) -> Starting {
+    let target = permitted.target();
+    let arguments = target.params.iter().find(|(key, _)| &**key == "arguments").map(|(_, value)| value);
+    let entry = permitted.found().and_then(|found| found.entry());
+    let call = Call {
+        method: target.method.clone(),
+        params: target.params.clone(),
+        meta: ask.meta.clone(),
+        client: ask.client.clone(),
+        log_level: ask.log_level.clone(),
+        progress: ask.progress,
+        mirrored: Mirrored {
+            name: method::mirrored_name(&target.method).map(|_| target.own.clone()),
+            params: entry.map(|entry| entry.params.build(arguments)).unwrap_or_default(),
+        },
+        session: ask.session,
+        answer_bytes: target.member.spec.answer_bytes,
+        call_id: Arc::clone(&ask.call_id),
+    };
+    let upstream = Arc::clone(&target.member.upstream);
+    Box::pin(async move { upstream.call(call).await })
+}
+
+impl Exchange {
+    /// The next event. After [`Event::Done`] or a fault there is none. May be dropped and asked again.
+    ///
+    /// # Errors
+    /// The server's failure, or a deadline.
+    pub async fn next(&mut self) -> Result<Event, Fault> {
+        loop {
+            let deadline = self.end.min(self.idle_until);
+            let step = timeout_at(deadline, self.state.step()).await;
+            let step = step
+                .unwrap_or_else(|_| Err(Fault::late(FaultKind::Timeout, "a deadline of the call ran out")));
+            match step {
+                Ok(Step::Again) => {}
+                Ok(Step::Reread(permitted)) => {
+                    self.state = State::Starting(start(&permitted, &self.ask));
+                    self.permitted = Some(*permitted);
+                }
+                Ok(Step::Event(Event::Done(answer))) => match self.stale_headers(&answer) {
+                    true => self.reread(),
+                    false => {
+                        self.state = State::Over;
+                        return Ok(Event::Done(answer));
+                    }
+                },
+                Ok(Step::Event(event)) => {
+                    if matches!(event, Event::Progress(_)) {
+                        self.idle_until = Instant::now() + self.idle;
+                    }
+                    return Ok(event);
+                }
+                Err(fault) => {
+                    self.state = State::Over;
+                    return Err(fault);
+                }
+            }
+        }
+    }
+
+    /// A modern server that wants other mirrored headers than its list said has changed its schema and has not
+    /// executed the call: the list is read anew and the call made once more (SEP-2243).
+    fn stale_headers(&self, answer: &Answer) -> bool {
+        let mismatch = answer.outcome.as_ref().is_err_and(|error| error.code == code::HEADER_MISMATCH);
+        mismatch && answer.era == Era::Modern && !self.repeated && self.permitted.is_some()
+    }
+
+    fn reread(&mut self) {
+        self.repeated = true;
+        let Some(permitted) = self.permitted.take() else { return };
+        let client = self.ask.client.clone();
+        self.state = State::Rereading(Box::pin(async move {
+            let target = permitted.target();
+            let (member, kind, own) = (Arc::clone(&target.member), target.kind, target.own.clone());
+            member.reread(kind, &client).await;
+            let name = crate::catalog::member::Name::Own(&own);
+            let found = member.find(kind, &client, name).await.ok().flatten();
+            permitted.with(found)
+        }));
+    }
+
+    /// What was permitted, as long as the call is not being made anew.
+    pub fn permitted(&self) -> Option<&Permitted> {
+        self.permitted.as_ref()
+    }
+}
+
+enum Step {
+    Again,
+    Reread(Box<Permitted>),
+    Event(Event),
+}
+
+impl State {
+    async fn step(&mut self) -> Result<Step, Fault> {
+        match self {
+            State::Starting(starting) => {
+                let events = starting.as_mut().await?;
+                *self = State::Running(events);
+                Ok(Step::Again)
+            }
+            State::Running(events) => match events.next().await {
+                Some(event) => event.map(Step::Event),
+                None => Err(Fault::late(FaultKind::Dropped, "the answer broke off")),
+            },
+            State::Rereading(reading) => Ok(Step::Reread(Box::new(reading.as_mut().await))),
+            State::Over => Err(Fault::late(FaultKind::Dropped, "the call is over")),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Stage 10: what happened is recorded exactly once, for answers, refusals and departed clients alike: journal,
+//! metrics and one log line. The ledger is made at the beginning and, if nobody closes it, closes itself as
+//! cancelled when it is dropped. Nothing here waits and nothing here can fail the call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp::era::Era;
+use metrics::Metrics;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::ports::journal::{Ending, Intent, Journal, Unavailable};
+use crate::reject::{Reject, Why};
+
+/// Where records go.
+#[derive(Clone)]
+pub struct Book {
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// The journal.
+    pub journal: Arc<dyn Journal>,
+}
+
+/// The record of one message in the making.
+pub struct Ledger {
+    book: Book,
+    /// The gateway's id of the call, UUIDv7.
+    pub call_id: Arc<str>,
+    started: Instant,
+    /// The JSON-RPC method, if the specification knows it; else `other`.
+    pub method: String,
+    /// The sender's era.
+    pub era: Option<Era>,
+    /// The server called, once known.
+    pub server: String,
+    /// Tool, prompt or URI as the client named it.
+    pub name: String,
+    task: String,
+    sent: Option<Instant>,
+    journalled: bool,
+    reason: Option<&'static str>,
+    detail: Option<String>,
+    closed: bool,
+}
+
+impl Ledger {
+    /// Opens the record of a message.
+    pub fn open(book: &Book, task: &str) -> Ledger {
+        Ledger {
+            book: book.clone(),
+            call_id: Uuid::now_v7().to_string().into(),
+            started: Instant::now(),
+            method: String::new(),
+            era: None,
+            server: String::new(),
+            name: String::new(),
+            task: task.to_owned(),
+            sent: None,
+            journalled: false,
+            reason: None,
+            detail: None,
+            closed: false,
+        }
+    }
+
+    /// Writes the intent: from here on the call counts as sent.
+    ///
+    /// # Errors
+    /// The journal takes no record: then the call must not be sent.
+    pub async fn intent(&mut self, own_name: &str) -> Result<(), Reject> {
+        let intent = Intent {
+            call_id: &self.call_id,
+            task: &self.task,
+            server: &self.server,
+            method: &self.method,
+            name: own_name,
+        };
+        self.book.journal.intent(&intent).await.map_err(|Unavailable(why)| {
+            Reject::new(Why::Journal, "calls can't be recorded at present, so none are let through")
+                .detail(why)
+        })?;
+        self.journalled = true;
+        self.sent = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Says why the message was refused or failed.
+    pub fn blame(&mut self, reject: &Reject) {
+        self.reason = Some(reject.why.row().label);
+        self.detail.clone_from(&reject.detail);
+        self.book.metrics.reject(reject.why.row().label);
+    }
+
+    /// Closes the record.
+    pub fn close(&mut self, ending: Ending) {
+        if std::mem::replace(&mut self.closed, true) {
+            return;
+        }
+        if self.journalled {
+            self.book.journal.outcome(&self.call_id, ending);
+        }
+        let total = self.started.elapsed();
+        self.book.metrics.request(&self.method, &self.server, ending.label(), total.as_secs_f64());
+        let upstream = self.sent.map_or(Duration::ZERO, |sent| sent.elapsed());
+        tracing::info!(
+            target: "tollgate::request",
+            call_id = %self.call_id,
+            method = %self.method,
+            era = self.era.map_or("", Era::as_str),
+            server = %self.server,
+            name = %Printable(&self.name),
+            task = %self.task,
+            outcome = ending.label(),
+            reason = self.reason.unwrap_or_default(),
+            detail = %Printable(self.detail.as_deref().unwrap_or_default()),
+            total_us = u64::try_from(total.as_micros()).unwrap_or(u64::MAX),
+            upstream_us = u64::try_from(upstream.as_micros()).unwrap_or(u64::MAX),
+            "request"
+        );
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        self.close(Ending::Cancelled);
+    }
+}
+
+/// Text of a stranger in a log line: control characters and line separators escaped, cut at 256 characters.
+struct Printable<'a>(&'a str);
+
+impl std::fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for c in self.0.chars().take(256) {
+            if c.is_control()
+                || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+            {
+                write!(f, "{}", c.escape_unicode())?;
+            } else {
+                write!(f, "{c}")?;
+            }
+        }
+        Ok(())
+    }
+}

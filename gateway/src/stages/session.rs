@@ -1,0 +1,136 @@
+//! Stage 4: on the legacy era, the session. The id must have been sealed for this very principal and task; a
+//! modern request has no session and any id that it carries is ignored.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use mcp::era::{Era, Revision};
+use mcp::json::{ArrayWriter, ObjectWriter, Raw};
+use mcp::message::Message;
+use mcp::method;
+
+use crate::config::{Legacy, SessionIds};
+use crate::ports::upstream::{Client, SessionKey};
+use crate::reject::{Reject, Why};
+use crate::sessions::{Session, Sessions};
+use crate::stages::admit::Via;
+use crate::stages::decode::header;
+use crate::stages::identify::Identified;
+
+/// The header that carries a legacy session id.
+pub const SESSION_HEADER: &str = "mcp-session-id";
+
+/// A message bound to its conversation.
+pub struct Bound {
+    /// The message and its caller.
+    pub identified: Identified,
+    /// The legacy session; none for modern messages, and for `initialize`, which makes one.
+    pub session: Option<Session>,
+    /// What servers are told of the client.
+    pub client: Client,
+    /// Whose upstream sessions are used.
+    pub key: SessionKey,
+    /// The conversation that request ids belong to.
+    pub conversation: [u8; 16],
+}
+
+/// What binding needs to know besides the message.
+pub struct Desk<'a> {
+    /// The legacy part of the configuration.
+    pub legacy: &'a Legacy,
+    /// All sessions.
+    pub sessions: &'a Sessions,
+    /// The caller's task.
+    pub task: &'a str,
+    /// The session of the host on stdin, once it has initialized.
+    pub host: Option<&'a Session>,
+    /// Now.
+    pub now: SystemTime,
+}
+
+/// Binds a message to its session.
+///
+/// # Errors
+/// 400 without a session id, 404 with one that is worth nothing, -32022 after the legacy window.
+pub fn bind(desk: &Desk<'_>, identified: Identified) -> Result<Bound, Reject> {
+    let decoded = &identified.decoded;
+    if decoded.era == Era::Modern {
+        let client = Client {
+            capabilities: decoded.meta.client_capabilities.clone().unwrap_or_else(Raw::empty_object),
+            info: decoded.meta.client_info.clone(),
+        };
+        return Ok(bound(identified, None, client));
+    }
+    check_window(desk.legacy, desk.now)?;
+    let initialize = matches!(&decoded.message, Message::Request(r) if r.method == method::INITIALIZE);
+    if initialize && decoded.batched {
+        return Err(Reject::new(Why::Invalid, "initialize can't be part of a batch"));
+    }
+    if initialize {
+        return Ok(bound(identified, None, Client { capabilities: Raw::empty_object(), info: None }));
+    }
+    let session = find(desk, &identified)?;
+    if decoded.batched && session.revision != Revision::V2025_03_26 {
+        return Err(Reject::new(Why::Invalid, "batches exist in revision 2025-03-26 alone"));
+    }
+    let client = session.client.clone();
+    Ok(bound(identified, Some(session), client))
+}
+
+/// The session named by a bare head (`GET`, `DELETE`).
+///
+/// # Errors
+/// As [`bind`].
+pub fn open(desk: &Desk<'_>, id: Option<&str>, owner: &[u8; 32]) -> Result<Session, Reject> {
+    check_window(desk.legacy, desk.now)?;
+    let id = id.ok_or_else(|| {
+        Reject::new(Why::NoSession, "Invalid request parameters").detail("no Mcp-Session-Id header")
+    })?;
+    let gone =
+        || Reject::new(Why::SessionGone, "this session is unknown, expired or closed; initialize again");
+    desk.sessions.open(id, owner, desk.task, desk.now).ok_or_else(gone)
+}
+
+fn find(desk: &Desk<'_>, identified: &Identified) -> Result<Session, Reject> {
+    let admitted = &identified.decoded.admitted;
+    match (admitted.via, desk.legacy.session_ids) {
+        (Via::Stdio, _) => desk.host.cloned().ok_or_else(|| {
+            Reject::new(Why::NoSession, "send initialize first, or name the protocol version in params._meta")
+        }),
+        (Via::Http, SessionIds::Sealed) => {
+            open(desk, header(&admitted.headers, SESSION_HEADER), &identified.owner)
+        }
+        (Via::Http, SessionIds::None) => {
+            // Nothing proves an `initialize`, so none is demanded: the caller is its own conversation.
+            let revision = identified.decoded.revision.unwrap_or(Revision::V2025_03_26);
+            let mut sid = [0; 16];
+            sid.iter_mut().zip(identified.owner).for_each(|(to, from)| *to = from);
+            let client = Client { capabilities: Raw::empty_object(), info: None };
+            Ok(Session { sid, revision, client, state: Arc::default() })
+        }
+    }
+}
+
+fn bound(identified: Identified, session: Option<Session>, client: Client) -> Bound {
+    let conversation = session.as_ref().map_or([0; 16], |s| s.sid);
+    let key = SessionKey::Caller { principal: identified.owner, conversation };
+    Bound { identified, session, client, key, conversation }
+}
+
+fn check_window(legacy: &Legacy, now: SystemTime) -> Result<(), Reject> {
+    let Some(until) = legacy.until else { return Ok(()) };
+    let today = jiff::Timestamp::try_from(now).unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC).date();
+    if today <= until {
+        return Ok(());
+    }
+    let mut supported = ArrayWriter::new();
+    supported.push_str(Revision::MODERN.as_str());
+    let mut data = ObjectWriter::new();
+    data.raw("supported", &supported.finish());
+    data.string("until", &until.to_string());
+    let text = format!(
+        "the handshake era ended here on {until}; supported protocol versions: {}",
+        Revision::MODERN.as_str()
+    );
+    Err(Reject::new(Why::Version, text).data(data.finish()))
+}

@@ -1,0 +1,231 @@
+//! JSON Schemas of strangers: compiled once, checked for cost before that, and never a reason for I/O. Validation
+//! of a value takes time linear in the value and in the schema's expanded size, which is bounded here.
+
+use std::collections::HashMap;
+
+use jsonschema::{Draft, PatternOptions, Retrieve, Uri, Validator};
+use serde_json::Value;
+
+/// Subschemas after all references are followed; doubling references (`allOf: [a, a]`) reach it fast.
+const MAX_EXPANDED: u64 = 50_000;
+/// Nesting of the schema itself.
+const MAX_DEPTH: usize = 64;
+/// Compiled size of one pattern, in bytes.
+const MAX_PATTERN: usize = 256 * 1024;
+
+/// A schema that values can be checked against.
+#[derive(Debug)]
+pub struct Schema(Validator);
+
+/// Where a value breaks a schema, as a JSON Pointer (RFC 6901) into the value. The value itself is not told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The place in the value.
+    pub at: String,
+    /// The keyword that it breaks.
+    pub keyword: String,
+}
+
+/// Retrieves nothing: references out of the schema are an error, never a request (SEP-2106).
+struct Nothing;
+
+impl Retrieve for Nothing {
+    fn retrieve(&self, _: &Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+        Err("references out of the schema are not followed".into())
+    }
+}
+
+impl Schema {
+    /// Compiles a schema; without `$schema` it is read as 2020-12. Drafts 4, 6, 7, 2019-09 and 2020-12 are known.
+    ///
+    /// # Errors
+    /// Why it can't be used: no JSON, an unknown dialect, a reference out of it, a pattern that only a
+    /// backtracking engine could match, or an expanded size over the bound.
+    pub fn compile(text: &str) -> Result<Schema, &'static str> {
+        let schema: Value = serde_json::from_str(text).map_err(|_| "the schema is no JSON")?;
+        cost(&schema)?;
+        let options =
+            jsonschema::options().with_draft(dialect(&schema)?).with_retriever(Nothing).with_pattern_options(
+                PatternOptions::regex().size_limit(MAX_PATTERN).dfa_size_limit(MAX_PATTERN),
+            );
+        options.build(&schema).map(Schema).map_err(|_| "the schema is not valid in its dialect")
+    }
+
+    /// Checks a value.
+    ///
+    /// # Errors
+    /// The first place that breaks the schema.
+    pub fn check(&self, text: &str) -> Result<(), Violation> {
+        let value: Value = serde_json::from_str(text)
+            .map_err(|_| Violation { at: String::new(), keyword: "json".to_owned() })?;
+        self.0.validate(&value).map_err(|error| Violation {
+            at: error.instance_path().to_string(),
+            keyword: error.kind().keyword().to_owned(),
+        })
+    }
+}
+
+fn dialect(schema: &Value) -> Result<Draft, &'static str> {
+    let Some(named) = schema.get("$schema") else { return Ok(Draft::Draft202012) };
+    match named.as_str().map(|uri| uri.trim_end_matches('#')) {
+        Some("https://json-schema.org/draft/2020-12/schema") => Ok(Draft::Draft202012),
+        Some("https://json-schema.org/draft/2019-09/schema") => Ok(Draft::Draft201909),
+        Some("http://json-schema.org/draft-07/schema" | "https://json-schema.org/draft-07/schema") => {
+            Ok(Draft::Draft7)
+        }
+        Some("http://json-schema.org/draft-06/schema") => Ok(Draft::Draft6),
+        Some("http://json-schema.org/draft-04/schema") => Ok(Draft::Draft4),
+        _ => Err("the schema's dialect is not known"),
+    }
+}
+
+/// Bounds what checking a value could cost.
+fn cost(schema: &Value) -> Result<(), &'static str> {
+    let mut counter = Counter { root: schema, known: HashMap::new(), open: Vec::new() };
+    if counter.expanded(schema, 0)? > MAX_EXPANDED {
+        return Err("the schema is too large once its references are followed");
+    }
+    Ok(())
+}
+
+struct Counter<'a> {
+    root: &'a Value,
+    known: HashMap<&'a str, u64>,
+    open: Vec<&'a str>,
+}
+
+impl<'a> Counter<'a> {
+    fn expanded(&mut self, value: &'a Value, depth: usize) -> Result<u64, &'static str> {
+        if depth > MAX_DEPTH {
+            return Err("the schema is nested too deeply");
+        }
+        let mut sum = 1_u64;
+        match value {
+            Value::Array(all) => {
+                for part in all {
+                    sum = sum.saturating_add(self.expanded(part, depth + 1)?);
+                }
+            }
+            Value::Object(members) => {
+                for (key, part) in members {
+                    let more = match (key.as_str(), part) {
+                        ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(to)) => {
+                            self.followed(to, depth)?
+                        }
+                        ("$id" | "id", Value::String(_)) if depth > 0 => {
+                            return Err("a subschema with an id of its own is not followed");
+                        }
+                        _ => self.expanded(part, depth + 1)?,
+                    };
+                    sum = sum.saturating_add(more);
+                }
+            }
+            _ => {}
+        }
+        Ok(sum)
+    }
+
+    /// The size behind a reference. One that leads back to where it stands adds nothing: the value bounds it.
+    fn followed(&mut self, to: &'a str, depth: usize) -> Result<u64, &'static str> {
+        let Some(pointer) = to.strip_prefix('#') else {
+            return Err("the schema refers out of itself");
+        };
+        if self.open.contains(&to) {
+            return Ok(1);
+        }
+        if let Some(known) = self.known.get(to) {
+            return Ok(*known);
+        }
+        // An anchor names a place that is counted where it stands; twice the root bounds it.
+        let target = if pointer.is_empty() || pointer.starts_with('/') {
+            self.root
+                .pointer(&unescaped(pointer))
+                .ok_or("the schema refers to a part that it does not have")?
+        } else {
+            self.root
+        };
+        if self.open.len() > MAX_DEPTH {
+            return Err("the schema's references are nested too deeply");
+        }
+        self.open.push(to);
+        let size = self.expanded(target, depth.min(1));
+        self.open.pop();
+        let size = size?;
+        self.known.insert(to, size);
+        Ok(size)
+    }
+}
+
+/// A pointer in a URI fragment is percent-encoded.
+fn unescaped(pointer: &str) -> String {
+    if !pointer.contains('%') {
+        return pointer.to_owned();
+    }
+    let mut out = Vec::with_capacity(pointer.len());
+    let mut bytes = pointer.bytes();
+    while let Some(byte) = bytes.next() {
+        let hex =
+            |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16)).and_then(|d| u8::try_from(d).ok());
+        match byte {
+            b'%' => match (hex(bytes.next()), hex(bytes.next())) {
+                (Some(high), Some(low)) => out.push(high << 4 | low),
+                _ => return pointer.to_owned(),
+            },
+            _ => out.push(byte),
+        }
+    }
+    String::from_utf8(out).unwrap_or_else(|_| pointer.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_checked_and_the_place_is_told_without_the_value() {
+        let schema =
+            Schema::compile(r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#);
+        let schema = schema.unwrap();
+        assert_eq!(schema.check(r#"{"n":1}"#), Ok(()));
+        let violation = schema.check(r#"{"n":"secret"}"#).unwrap_err();
+        assert_eq!(violation, Violation { at: "/n".into(), keyword: "type".into() });
+    }
+
+    #[test]
+    fn k1_nothing_outside_is_referred_to() {
+        for reference in ["http://127.0.0.1:1/x", "file:///etc/passwd", "other.json"] {
+            let text = format!(r#"{{"properties":{{"a":{{"$ref":"{reference}"}}}}}}"#);
+            assert!(Schema::compile(&text).is_err(), "{reference}");
+        }
+        assert!(Schema::compile(r#"{"$schema":"http://127.0.0.1:1/mine"}"#).is_err());
+        assert!(Schema::compile(r##"{"$defs":{"x":{"$id":"http://a/b","$ref":"#/c"}}}"##).is_err());
+    }
+
+    #[test]
+    fn k2_doubling_references_are_refused_before_they_are_compiled() {
+        let mut defs = r#""a0":{"type":"string"}"#.to_owned();
+        for n in 1..=26 {
+            let m = n - 1;
+            defs.push_str(&format!(
+                r##","a{n}":{{"allOf":[{{"$ref":"#/$defs/a{m}"}},{{"$ref":"#/$defs/a{m}"}}]}}"##
+            ));
+        }
+        let text = format!(r##"{{"$defs":{{{defs}}},"$ref":"#/$defs/a26"}}"##);
+        assert!(Schema::compile(&text).is_err());
+    }
+
+    #[test]
+    fn k3_recursion_is_allowed_and_bounded() {
+        let tree = r##"{"type":"object","properties":{"children":{"type":"array","items":{"$ref":"#"}}}}"##;
+        let schema = Schema::compile(tree).unwrap();
+        assert!(schema.check(r#"{"children":[{"children":[]}]}"#).is_ok());
+        assert!(schema.check(r#"{"children":[{"children":1}]}"#).is_err());
+        assert!(Schema::compile(r##"{"$ref":"#"}"##).is_ok_and(|s| s.check("1").is_ok()));
+    }
+
+    #[test]
+    fn k4_patterns_are_matched_in_linear_time_or_not_at_all() {
+        assert!(Schema::compile(r#"{"pattern":"^(a|a)*\\1?$"}"#).is_err());
+        assert!(Schema::compile(r#"{"pattern":"^[a-z]+$"}"#).is_ok());
+    }
+}

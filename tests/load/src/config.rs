@@ -1,0 +1,35 @@
+//! The Tollgate configurations that are measured.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+use crate::mcp::Era;
+use crate::tools::MANY_SERVERS;
+
+/// One server `echo` of one era.
+pub(crate) fn one_server(echo: SocketAddr, era: Era) -> String {
+    with_servers([("echo".to_owned(), format!("http://{echo}{}", era.echo_path()))])
+}
+
+/// 200 servers with 25 tools each.
+pub(crate) fn many_servers(echo: SocketAddr) -> String {
+    with_servers(numbered(echo, MANY_SERVERS))
+}
+
+/// The modern server `echo` among 199 others.
+pub(crate) fn one_among_many(echo: SocketAddr) -> String {
+    let first = ("echo".to_owned(), format!("http://{echo}{}", Era::Modern.echo_path()));
+    with_servers(std::iter::once(first).chain(numbered(echo, MANY_SERVERS - 1)))
+}
+
+fn numbered(echo: SocketAddr, count: usize) -> impl Iterator<Item = (String, String)> {
+    (1..=count).map(move |number| (format!("s{number:03}"), format!("http://{echo}/s/{number}/mcp")))
+}
+
+fn with_servers(servers: impl IntoIterator<Item = (String, String)>) -> String {
+    let mut yaml = String::from("listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }\nservers:\n");
+    for (name, url) in servers {
+        let _ = writeln!(yaml, "  {name}: {{ url: \"{url}\" }}");
+    }
+    yaml
+}
