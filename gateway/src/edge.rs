@@ -1,9 +1,11 @@
-//! HTTP off the wire and back on it: listeners, TLS, framing, deadlines, departures, drain. The only place, with
-//! `adapters/pingora_*`, that names Pingora. It never looks inside a body, never routes, never decides who may call.
+//! HTTP off the wire and back on it: listeners, TLS, framing, deadlines, departures, drain. The only place,
+//! with `adapters/pingora_*`, that names Pingora. It never looks inside a body, never routes, never decides
+//! who may call.
 //!
-//! Every wait has a deadline: handshake, first byte, header (in total, not per read), body (in total), each written
-//! frame, idle keep-alive, drain. Every buffer has a bound: header bytes and fields, body, 16 KiB of gathered output
-//! per connection; the next frame of a stream is asked for only when the one before has been written.
+//! Every wait has a deadline: handshake, first byte, header (in total, not per read), body (in total), each
+//! written frame, idle keep-alive, drain. Every buffer has a bound: header bytes and fields, body, 16 KiB of
+//! gathered output per connection; the next frame of a stream is asked for only when the one before has been
+//! written.
 
 mod body;
 pub mod certs;
@@ -62,7 +64,8 @@ impl Default for Options {
 pub struct Limits {
     /// TLS handshake: 10 s.
     pub handshake: Duration,
-    /// From a request's first byte to the end of its header, and from accept to the first byte: 10 s. Then 408.
+    /// From a request's first byte to the end of its header, and from accept to the first byte: 10 s. Then
+    /// 408.
     pub header_time: Duration,
     /// Request line and header fields together: 32 KiB. Then 431.
     pub header_bytes: usize,
@@ -84,8 +87,8 @@ pub struct Limits {
     pub requests: Option<u32>,
     /// An unread body up to this size is read and dropped, so that the connection can be kept: 64 KiB.
     pub drain_bytes: usize,
-    /// How long such a body is waited for, and how long a closing connection is read so that the client sees the
-    /// answer instead of a reset: 1 s.
+    /// How long such a body is waited for, and how long a closing connection is read so that the client sees
+    /// the answer instead of a reset: 1 s.
     pub linger: Duration,
 }
 

@@ -85,7 +85,7 @@ impl Reading {
 
     async fn refuse(&self, snap: &Snapshot, reject: Reject) {
         let call_id = self.gate.refused(snap, &reject);
-        let message = message::error(reject.id.as_ref(), &reject.error(None, &call_id));
+        let message = message::error(reject.id.as_ref(), &reject.error(&call_id));
         self.out.send(message).await.ok();
     }
 
@@ -115,9 +115,7 @@ async fn one(gate: &Gate, snap: &Snapshot, decoded: Decoded, host: &Host, out: &
         Outcome::Answer(message, _) => message,
         // A notification is never answered.
         Outcome::Refused(reject, _, _) if reject.id.is_none() => return,
-        Outcome::Refused(reject, _, call_id) => {
-            message::error(reject.id.as_ref(), &reject.error(None, &call_id))
-        }
+        Outcome::Refused(reject, _, call_id) => message::error(reject.id.as_ref(), &reject.error(&call_id)),
         Outcome::Live(live) => return pump(*live, out).await,
     };
     out.send(answer).await.ok();

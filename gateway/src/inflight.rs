@@ -23,10 +23,9 @@ pub struct Entry {
 }
 
 impl Inflight {
-    /// Enters a call. When the same conversation already has a call of this id the new one can't be cancelled by
+    /// Enters a call that `token` cancels. When the same conversation already has a call of this id the new one can't be cancelled by
     /// id, since the id would be ambiguous.
-    pub fn enter(&self, conversation: [u8; 16], id: &Id) -> Entry {
-        let token = CancellationToken::new();
+    pub fn enter(&self, conversation: [u8; 16], id: &Id, token: CancellationToken) -> Entry {
         let key = (conversation, id.clone());
         let mut table = self.0.lock();
         let key = if table.contains_key(&key) { None } else { Some(key) };
@@ -44,6 +43,11 @@ impl Inflight {
 }
 
 impl Entry {
+    /// A call that no id names.
+    pub fn unknown() -> Entry {
+        Entry { table: Inflight::default(), key: None, token: CancellationToken::new() }
+    }
+
     /// Cancelled when the client asked for it.
     pub fn token(&self) -> &CancellationToken {
         &self.token
@@ -66,7 +70,8 @@ mod tests {
     fn j15_the_same_id_in_two_conversations_is_two_calls() {
         let table = Inflight::default();
         let id = Id::from_number(1);
-        let (a, b) = (table.enter([1; 16], &id), table.enter([2; 16], &id));
+        let enter = |conversation| table.enter([conversation; 16], &id, CancellationToken::new());
+        let (a, b) = (enter(1), enter(2));
         assert!(table.cancel([2; 16], &id));
         assert!(b.token().is_cancelled() && !a.token().is_cancelled());
         drop(b);

@@ -25,7 +25,7 @@ use self::live::{Gauge, Live, Parts};
 use crate::answers;
 use crate::catalog::Catalog;
 use crate::config::Checked;
-use crate::inflight::Inflight;
+use crate::inflight::{self, Inflight};
 use crate::ports::clock::Clock;
 use crate::ports::journal::Ending;
 use crate::reject::{Reject, Why};
@@ -154,6 +154,9 @@ impl Gate {
         ledger.server.clone_from(&target.member.spec.id);
         ledger.name.clone_from(&target.name);
         let permitted = authorize::authorize(&snap.task, &bound.client, *target).await?;
+        if let Some(entry) = permitted.found().and_then(|found| found.entry()) {
+            decode::check_params(&bound.identified.decoded, &entry.params)?;
+        }
         let metered = limit::limit(&self.places, permitted)?;
         ledger.intent(&metered.permitted.target().own).await?;
         Ok(Checks::Call(Box::new(bound), Box::new(metered)))
@@ -168,10 +171,14 @@ impl Gate {
         };
         let via = decoded.admitted.via;
         // Modern requests over HTTP are cancelled by closing their stream: an id names no one's call there.
-        let entry = if bound.session.is_some() || via == Via::Stdio {
-            self.inflight.enter(bound.conversation, &id)
-        } else {
-            Inflight::default().enter(bound.conversation, &id)
+        let entry = match &bound.session {
+            Some(session) => {
+                self.inflight.enter(bound.conversation, &id, session.state.closed().child_token())
+            }
+            None if via == Via::Stdio => {
+                self.inflight.enter(bound.conversation, &id, CancellationToken::new())
+            }
+            None => inflight::Entry::unknown(),
         };
         let ask = Ask {
             meta: decoded.meta.rest.clone(),
@@ -228,6 +235,12 @@ impl Gate {
         Arc::clone(&ledger.call_id)
     }
 
+    /// The answer to a refusal that came before the message was known.
+    pub fn refusal(&self, snap: &Snapshot, reject: &Reject) -> Full {
+        let call_id = self.refused(snap, reject);
+        reply::refusal(reject, reject.why.row().status, &call_id)
+    }
+
     async fn post(
         &self,
         snap: &Snapshot,
@@ -237,13 +250,16 @@ impl Gate {
     ) -> Reply {
         let body = match decode::decode(&snap.config, Arc::clone(admitted), body).await {
             Ok(body) => body,
-            Err(reject) => {
-                let call_id = self.refused(snap, &reject);
-                return reply::refusal(&reject, reject.why.row().status, &call_id).into();
-            }
+            Err(reject) => return self.refusal(snap, &reject).into(),
         };
         match body {
-            Body::Batch(batch) => self.batch(snap, batch).await.into(),
+            Body::Batch(batch) => {
+                let desk = self.desk(snap, None);
+                match session::check_batch(&desk, &admitted.headers, &identify::anonymous()) {
+                    Ok(()) => self.batch(snap, batch).await.into(),
+                    Err(reject) => self.refusal(snap, &reject).into(),
+                }
+            }
             Body::One(decoded) => match self.message(snap, *decoded, None).await {
                 Outcome::Accepted => Full::empty(StatusCode::ACCEPTED).into(),
                 Outcome::Answer(message, session) => answered(message, session).into(),
@@ -257,7 +273,7 @@ impl Gate {
     async fn batch(&self, snap: &Snapshot, batch: Vec<Result<Box<Decoded>, Reject>>) -> Full {
         let answers = join_all(batch.into_iter().map(|decoded| async {
             let refused = |reject: &Reject, call_id: &str| {
-                Some(message::error(reject.id.as_ref(), &reject.error(None, call_id)))
+                Some(message::error(reject.id.as_ref(), &reject.error(call_id)))
             };
             match decoded {
                 Err(reject) => refused(&reject, &self.refused(snap, &reject)),
@@ -337,10 +353,7 @@ impl Handler for Front {
             Ok(admitted) => {
                 Ok(Box::new(Admission { gate: self.0.clone(), snap, admitted: Arc::new(admitted) }))
             }
-            Err(reject) => {
-                let call_id = self.0.refused(&snap, &reject);
-                Err(reply::refusal(&reject, reject.why.row().status, &call_id).into())
-            }
+            Err(reject) => Err(self.0.refusal(&snap, &reject).into()),
         }
     }
 }
@@ -377,8 +390,7 @@ impl Work for Admission {
                 Reject::new(Why::Invalid, "the body's framing is broken")
             }
         };
-        let call_id = self.gate.refused(&self.snap, &reject);
-        let mut full = reply::refusal(&reject, reject.why.row().status, &call_id);
+        let mut full = self.gate.refusal(&self.snap, &reject);
         full.close = true;
         full
     }

@@ -60,8 +60,10 @@ pub enum Why {
     NoSession,
     /// A session that is unknown, expired or closed.
     SessionGone,
-    /// A tool, prompt or resource that does not exist for this caller.
+    /// A tool or prompt that does not exist for this caller, or a resource for a client of the modern era.
     Unknown,
+    /// A resource that does not exist for this caller of the legacy era.
+    NoResource,
     /// A tool that the task allows and the server does not have.
     Missing,
     /// The server could not be reached.
@@ -124,6 +126,7 @@ impl Why {
             Why::NoSession => (400, code::INVALID_REQUEST, "no_session", Client, false),
             Why::SessionGone => (404, code::INVALID_REQUEST, "session_gone", Client, false),
             Why::Unknown => (200, code::INVALID_PARAMS, "unknown", Client, false),
+            Why::NoResource => (200, code::RESOURCE_NOT_FOUND, "unknown", Client, false),
             Why::Missing => (200, code::INVALID_PARAMS, "capability_missing", Server, false),
             Why::Unreachable => (200, code::UNREACHABLE, "upstream_unreachable", Server, true),
             Why::Timeout => (200, code::TIMEOUT, "upstream_timeout", Server, true),
@@ -163,12 +166,14 @@ pub struct Reject {
     pub data: Option<Raw>,
     /// The id of the request, when it could be read.
     pub id: Option<Id>,
+    /// The server whose failure it is.
+    pub server: Option<String>,
 }
 
 impl Reject {
     /// A rejection with its public text.
     pub fn new(why: Why, public: impl Into<Cow<'static, str>>) -> Reject {
-        Reject { why, public: public.into(), detail: None, data: None, id: None }
+        Reject { why, public: public.into(), detail: None, data: None, id: None, server: None }
     }
 
     /// The same with a detail for the log.
@@ -203,16 +208,21 @@ impl Reject {
             FaultKind::Auth => (Why::UpstreamAuth, "refused the gateway's credential"),
         };
         let public = format!("server '{server}' {text}; its state is on the gateway's status page");
-        Reject::new(why, public).detail(fault.detail.clone())
+        Reject { server: Some(server.to_owned()), ..Reject::new(why, public).detail(fault.detail.clone()) }
     }
 
-    /// The JSON-RPC error. `server` and `call_id` go into `data` unless the specification fixes what is there.
-    pub fn error(&self, server: Option<&str>, call_id: &str) -> RpcError {
+    /// The server broke the protocol; `detail` says how.
+    pub fn broken(server: &str, detail: impl Into<String>) -> Reject {
+        Reject::fault(&Fault::late(FaultKind::Protocol, detail), server)
+    }
+
+    /// The JSON-RPC error. `call_id` goes into `data` unless the specification fixes what is there.
+    pub fn error(&self, call_id: &str) -> RpcError {
         let row = self.why.row();
         let data = self.data.clone().unwrap_or_else(|| {
             let mut data = ObjectWriter::new();
             data.string("reason", row.label);
-            if let Some(server) = server.filter(|_| row.side == Side::Server) {
+            if let Some(server) = &self.server {
                 data.string("server", server);
             }
             data.boolean("retryable", row.retryable);

@@ -36,6 +36,15 @@ pub struct Session {
     pub state: Arc<State>,
 }
 
+/// Whom a session belongs to: nobody else's request opens its id.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    /// The principal's digest.
+    pub principal: &'a [u8; 32],
+    /// The task.
+    pub task: &'a str,
+}
+
 /// The changing part of a session, on this replica.
 #[derive(Debug, Default)]
 pub struct State {
@@ -79,34 +88,34 @@ impl Sessions {
         Some(Session { sid, revision, client, state: self.state(sid) })
     }
 
-    /// Mints a session for the principal whose digest is `owner`, and its id.
+    /// Mints a session, and its id.
     ///
     /// # Errors
     /// What the client declared does not fit into an id.
     pub fn mint(
         &self,
-        owner: &[u8; 32],
-        task: &str,
+        owner: Owner<'_>,
         revision: Revision,
         client: &Client,
         now: SystemTime,
     ) -> Result<(Session, String), &'static str> {
         let sid = self.sealer.random().ok_or("no random bytes from the system")?;
         let expires = seconds(now.checked_add(self.ttl).unwrap_or(now));
-        for info in [client.info.as_ref(), None] {
-            let plain = encode(&sid, owner, task, revision, expires, &client.capabilities, info);
+        for info in [client.info.clone(), None] {
+            let client = Client { capabilities: client.capabilities.clone(), info };
+            let session = Session { sid, revision, client, state: self.state(sid) };
+            let plain = encode(&session, owner, expires);
             let id =
                 self.sealer.seal(Use::Session, plain.bytes()).ok_or("no random bytes from the system")?;
             if id.len() <= MAX_ID {
-                let client = Client { capabilities: client.capabilities.clone(), info: info.cloned() };
-                return Ok((Session { sid, revision, client, state: self.state(sid) }, id));
+                return Ok((session, id));
             }
         }
         Err("the client's capabilities are too large for a session id (about 500 bytes)")
     }
 
-    /// Opens an id. None for all that is not a live session of this principal and task.
-    pub fn open(&self, id: &str, owner: &[u8; 32], task: &str, now: SystemTime) -> Option<Session> {
+    /// Opens an id. None for all that is not a live session of this owner.
+    pub fn open(&self, id: &str, owner: Owner<'_>, now: SystemTime) -> Option<Session> {
         if id.len() > MAX_ID {
             return None;
         }
@@ -116,7 +125,7 @@ impl Sessions {
         let sid: [u8; 16] = URL_SAFE_NO_PAD.decode(text("s")?).ok()?.try_into().ok()?;
         let theirs = URL_SAFE_NO_PAD.decode(text("p")?).ok()?;
         let expires = u64::try_from(plain.get("x")?.integer()?).ok()?;
-        let live = theirs == owner.as_slice() && text("t")? == task && seconds(now) < expires;
+        let live = theirs == owner.principal.as_slice() && text("t")? == owner.task && seconds(now) < expires;
         let revision = Revision::parse(&text("r")?)?;
         let state = self.state(sid);
         if !live || state.closed.is_cancelled() {
@@ -136,23 +145,15 @@ impl Sessions {
     }
 }
 
-fn encode(
-    sid: &[u8; 16],
-    owner: &[u8; 32],
-    task: &str,
-    revision: Revision,
-    expires: u64,
-    capabilities: &Raw,
-    info: Option<&Raw>,
-) -> Raw {
+fn encode(session: &Session, owner: Owner<'_>, expires: u64) -> Raw {
     let mut plain = ObjectWriter::new();
-    plain.string("s", &URL_SAFE_NO_PAD.encode(sid));
-    plain.string("p", &URL_SAFE_NO_PAD.encode(owner));
-    plain.string("t", task);
-    plain.string("r", revision.as_str());
+    plain.string("s", &URL_SAFE_NO_PAD.encode(session.sid));
+    plain.string("p", &URL_SAFE_NO_PAD.encode(owner.principal));
+    plain.string("t", owner.task);
+    plain.string("r", session.revision.as_str());
     plain.integer("x", i64::try_from(expires).unwrap_or(i64::MAX));
-    plain.raw("c", capabilities);
-    if let Some(info) = info {
+    plain.raw("c", &session.client.capabilities);
+    if let Some(info) = &session.client.info {
         plain.raw("i", info);
     }
     plain.finish()
@@ -166,6 +167,8 @@ fn seconds(time: SystemTime) -> u64 {
 mod tests {
     use super::*;
 
+    const OWNER: Owner<'_> = Owner { principal: &[1; 32], task: "t" };
+
     fn client(capabilities: &str) -> Client {
         let capabilities = Raw::parse(Bytes::from(capabilities.to_owned()), &Limits::REQUEST).unwrap();
         Client { capabilities, info: Some(Raw::from_str_value("someone")) }
@@ -177,17 +180,16 @@ mod tests {
         let here = Sessions::new(Sealer::new(&keys).unwrap(), Duration::from_secs(60));
         let there = Sessions::new(Sealer::new(&keys).unwrap(), Duration::from_secs(60));
         let now = SystemTime::now();
-        let (session, id) =
-            here.mint(&[1; 32], "t", Revision::V2025_06_18, &client(r#"{"roots":{}}"#), now).unwrap();
+        let (session, id) = here.mint(OWNER, Revision::V2025_06_18, &client(r#"{"roots":{}}"#), now).unwrap();
         assert!(id.len() <= MAX_ID);
-        let opened = there.open(&id, &[1; 32], "t", now).unwrap();
+        let opened = there.open(&id, OWNER, now).unwrap();
         assert_eq!(opened.sid, session.sid);
         assert_eq!(opened.client.capabilities.as_str(), r#"{"roots":{}}"#);
-        assert!(there.open(&id, &[2; 32], "t", now).is_none());
-        assert!(there.open(&id, &[1; 32], "u", now).is_none());
-        assert!(there.open(&id, &[1; 32], "t", now + Duration::from_secs(60)).is_none());
+        assert!(there.open(&id, Owner { principal: &[2; 32], ..OWNER }, now).is_none());
+        assert!(there.open(&id, Owner { task: "u", ..OWNER }, now).is_none());
+        assert!(there.open(&id, OWNER, now + Duration::from_secs(60)).is_none());
         here.close(&session);
-        assert!(here.open(&id, &[1; 32], "t", now).is_none());
+        assert!(here.open(&id, OWNER, now).is_none());
     }
 
     #[test]
@@ -195,6 +197,6 @@ mod tests {
         let sessions = Sessions::new(Sealer::new(&[]).unwrap(), Duration::from_secs(60));
         let big = format!(r#"{{"experimental":{{"x":"{}"}}}}"#, "y".repeat(900));
         let now = SystemTime::now();
-        assert!(sessions.mint(&[1; 32], "t", Revision::V2025_06_18, &client(&big), now).is_err());
+        assert!(sessions.mint(OWNER, Revision::V2025_06_18, &client(&big), now).is_err());
     }
 }

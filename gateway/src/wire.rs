@@ -1,5 +1,5 @@
-//! What passes between the edge and the pipeline: a request's head, its reply, and the two traits that join them.
-//! Plain data: no Pingora type, no I/O, no decision is ever made here.
+//! What passes between the edge and the pipeline: a request's head, its reply, and the two traits that join
+//! them. Plain data: no Pingora type, no I/O, no decision is ever made here.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -19,7 +19,8 @@ pub struct Head {
     pub path: String,
     /// What follows the first `?`, when there is one.
     pub query: Option<String>,
-    /// All header fields; `Host` is always there exactly once (taken from `:authority` on HTTP/2).
+    /// All header fields but the hop-by-hop ones. `Host` is there exactly once (on HTTP/2 taken from
+    /// `:authority`); only an HTTP/1.0 request may lack it.
     pub headers: HeaderMap,
     /// The peer's address, `None` when the connection is already half gone.
     pub peer: Option<SocketAddr>,
@@ -38,7 +39,8 @@ pub enum Reply {
     Stream(StreamReply),
 }
 
-/// A whole answer. The edge adds the framing headers (`Content-Length`, `Connection`); everything else is in `headers`.
+/// A whole answer. The edge adds the framing headers (`Content-Length`, `Connection`); everything else is in
+/// `headers`.
 #[derive(Clone, Debug)]
 pub struct Full {
     /// The HTTP status.
@@ -61,8 +63,8 @@ pub struct StreamReply {
     pub frames: Frames,
 }
 
-/// Encoded pieces of a body (SSE events, keep-alive comments among them). The end of the stream is the end of the body.
-/// Dropped before its end: the client has gone.
+/// Encoded pieces of a body (SSE events, keep-alive comments among them). The end of the stream is the end of
+/// the body. Dropped before its end: the client has gone.
 pub type Frames = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// Why a request was given up before the handler saw its body.
@@ -95,7 +97,6 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// # Errors
     /// The reply to send at once; the body is then drained up to a small cap or the connection is closed.
-    #[expect(clippy::result_large_err, reason = "a refusal is sent at once, not handed up a long chain")]
     fn admit(&self, head: Head) -> Result<Box<dyn Work>, Reply>;
 }
 
@@ -110,8 +111,9 @@ pub trait Work: Send + 'static {
         true
     }
 
-    /// Does the work. `gone` is cancelled as soon as the client is seen to have left; the edge keeps polling until this
-    /// returns and then discards the reply, so a handler that keeps a departed client's call alive returns first.
+    /// Does the work. `gone` is cancelled as soon as the client is seen to have left; the edge keeps polling
+    /// until this returns and then discards the reply, so a handler that keeps a departed client's call alive
+    /// returns first.
     async fn run(self: Box<Self>, body: Bytes, gone: CancellationToken) -> Reply;
 
     /// The body could not be had: makes the reply (not delivered for `Gone`) and whatever record is due.

@@ -124,7 +124,7 @@ fn to_legacy(server: Era, method: &str, result: &Raw) -> Raw {
         _ => common(member),
     });
     match loose {
-        Some(value) if !body.get("content").is_some_and(|content| content.elements().next().is_some()) => {
+        Some(value) if body.get("content").is_none_or(|content| content.elements().next().is_none()) => {
             let mut item = ObjectWriter::with_capacity(value.len() + 32);
             item.string("type", "text").string("text", value.as_str());
             let mut content = crate::json::ArrayWriter::with_capacity(value.len() + 40);

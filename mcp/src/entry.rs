@@ -2,7 +2,7 @@
 //! entry costs itself alone; names and texts are never judged, only what would break a client's parser.
 
 use crate::era::Era;
-use crate::json::{Edit, Kind, Raw};
+use crate::json::{Edit, Kind, Member, Raw};
 use crate::{method, param};
 
 #[cfg(test)]
@@ -116,11 +116,34 @@ pub fn check(kind: EntryKind, raw: &Raw) -> Result<Entry, &'static str> {
     if kind == EntryKind::Tool {
         input_schema(raw)?;
     }
-    let raw = raw.edit(&[], |member| {
-        let null = member.is_null() && optional(kind, &member.name()).is_some();
-        if null { Edit::Drop } else { Edit::Keep }
-    });
+    let raw = raw.edit(&[], |member| tidy(kind, member));
     Ok(Entry { key, raw })
+}
+
+/// Takes out `null` where the specification has an optional member: in the entry, in annotations, icons and arguments.
+fn tidy(kind: EntryKind, member: &Member<'_>) -> Edit {
+    let name = member.name();
+    if optional(kind, &name).is_none() {
+        return Edit::Keep;
+    }
+    if member.is_null() {
+        return Edit::Drop;
+    }
+    let old = member.value();
+    let new = match name.as_ref() {
+        "annotations" => without_nulls(&old),
+        "icons" | "arguments" => old.edit_elements(|item| shorter(item, without_nulls(item))),
+        _ => return Edit::Keep,
+    };
+    shorter(&old, new)
+}
+
+fn without_nulls(object: &Raw) -> Raw {
+    object.edit(&[], |member| if member.is_null() { Edit::Drop } else { Edit::Keep })
+}
+
+fn shorter(old: &Raw, new: Raw) -> Edit {
+    if new.len() < old.len() { Edit::Replace(new) } else { Edit::Keep }
 }
 
 fn key(kind: EntryKind, raw: &Raw) -> Result<String, &'static str> {

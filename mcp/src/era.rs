@@ -29,7 +29,6 @@ impl fmt::Display for Era {
 
 /// A published revision of the specification; ordered by date.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[allow(non_camel_case_types)]
 pub enum Revision {
     /// The first revision, HTTP+SSE transport.
     V2024_11_05,

@@ -2,6 +2,7 @@
 //! Never changes the spelling of what it checked, and never keeps one of two equal keys silently.
 
 mod scan;
+mod seen;
 mod text;
 mod walk;
 mod write;

@@ -87,12 +87,12 @@ pub struct Decoder {
     after_cr: bool,
     event: Option<String>,
     id: Option<String>,
-    retry: Option<u64>,
+    block_retry: Option<u64>,
     data: Data,
     ready: VecDeque<SseEvent>,
     comments: u64,
     last_id: Option<String>,
-    last_retry: Option<u64>,
+    retry: Option<u64>,
     failed: bool,
 }
 
@@ -106,12 +106,12 @@ impl Decoder {
             after_cr: false,
             event: None,
             id: None,
-            retry: None,
+            block_retry: None,
             data: Data::None,
             ready: VecDeque::new(),
             comments: 0,
             last_id: None,
-            last_retry: None,
+            retry: None,
             failed: false,
         }
     }
@@ -165,7 +165,7 @@ impl Decoder {
 
     /// The last `retry`, in milliseconds.
     pub fn retry(&self) -> Option<u64> {
-        self.last_retry
+        self.retry
     }
 
     /// Bytes of the unfinished event.
@@ -199,8 +199,8 @@ impl Decoder {
             b"id" if !value.contains(&0) => self.id = Some(String::from_utf8_lossy(&value).into_owned()),
             b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
                 let retry = std::str::from_utf8(&value).ok().and_then(|digits| digits.parse().ok());
+                self.block_retry = retry.or(self.block_retry);
                 self.retry = retry.or(self.retry);
-                self.last_retry = retry.or(self.last_retry);
             }
             _ => {}
         }
@@ -208,7 +208,7 @@ impl Decoder {
 
     /// An empty line: an event without a data line is none, but its id counts.
     fn finish_event(&mut self) {
-        let (event, id, retry) = (self.event.take(), self.id.take(), self.retry.take());
+        let (event, id, retry) = (self.event.take(), self.id.take(), self.block_retry.take());
         if id.is_some() {
             self.last_id.clone_from(&id);
         }

@@ -3,11 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate_tests::client::{Client, Legacy};
 use tollgate_tests::http::{Answer, Conn, Request};
 use tollgate_tests::peer::Peer;
 use tollgate_tests::scripted::Scripted;
-use tollgate_tests::wait;
 
 use crate::support::Bench;
 
@@ -208,11 +206,7 @@ fn h9_contradicting_authorities_are_refused() {
     let bench = Bench::modern();
     let addr = bench.gateway.addr;
     let text = String::from_utf8(bench.good().wire(&addr.to_string())).expect("ascii");
-    must_be_400(
-        &bench,
-        "two hosts",
-        text.replace("Host: ", &format!("Host: localhost\r\nHost: ")).as_bytes(),
-    );
+    must_be_400(&bench, "two hosts", text.replace("Host: ", "Host: localhost\r\nHost: ").as_bytes());
     let absolute = text.replace("POST /", "POST http://evil.example/");
     assert!(raw(&bench, absolute.as_bytes()).is_none_or(|a| [400, 403, 421].contains(&a.status)));
     let user = text.replace("POST /", &format!("POST http://user@{addr}/"));

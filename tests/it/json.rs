@@ -3,11 +3,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tollgate_tests::client::{Client, LEGACY, Legacy, MODERN, call_params, meta, with_member};
-use tollgate_tests::http::{Conn, Request};
+use tollgate_tests::client::{Client, LEGACY, Legacy, call_params, meta, with_member};
+use tollgate_tests::http::Request;
 use tollgate_tests::json;
-use tollgate_tests::peer::Peer;
-use tollgate_tests::scripted::Scripted;
 
 use crate::support::Bench;
 
@@ -77,9 +75,9 @@ fn j1_batches_exist_in_2025_03_26_alone() {
         client.post(format!(r#"[{},{{"jsonrpc":"2.0","id":3,"method":"no/such"}}]"#, one(4))).send(addr);
     assert!(mixed.text().contains("-32601") && mixed.text().contains("\"result\""), "{}", mixed.text());
     bench.refuses("empty batch", &client.post("[]"), &[400], Some(-32600));
-    bench.refuses("initialize in a batch", &client.post(format!(
-        r#"[{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"2025-03-26","capabilities":{{}},"clientInfo":{{"name":"x","version":"1"}}}}}}]"#
-    )), &[200, 400], None);
+    let inside = r#"[{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}]"#;
+    let answer = bench.refuses("initialize in a batch", &client.post(inside), &[200, 400], None);
+    assert!(answer.header("mcp-session-id").is_none(), "a session from inside a batch");
 }
 
 #[test]

@@ -124,11 +124,11 @@ fn an_entry_with_a_broken_neighbour_keeps_its_bytes() {
 fn a_failing_server_costs_its_own_entries_only_after_the_grace() {
     let fragile = Scripted::json(Peer::modern("fragile").ttl(200).tools(tools("f", 2)));
     let stable = Scripted::json(Peer::legacy("stable").tools(tools("s", 2)));
-    let head = "lists: { ttl: 200ms, grace: 2s }\n";
+    let head = "lists: { ttl: 1s, grace: 3s }\n";
     let gateway = Gateway::start(&yaml(head, &[http("fragile", &fragile, ""), http("stable", &stable, "")]));
     assert_eq!(gateway.modern().names("tools/list").len(), 4);
     fragile.die();
-    std::thread::sleep(Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(1500));
     assert_eq!(gateway.modern().names("tools/list").len(), 4, "the last good list is kept for the grace");
     wait::within(Duration::from_secs(8), "the grace to end", || {
         gateway.modern().names("tools/list").len() == 2
@@ -170,6 +170,8 @@ fn a_required_server_fails_the_whole_list() {
     let answer = gateway.modern().send("tools/list", "{}");
     assert_eq!(answer.code(), Some(7001), "{}", answer.text());
     assert_eq!(answer.error()["data"]["server"], "gone");
+    let discover = gateway.modern().send("server/discover", "{}");
+    assert_eq!(discover.code(), Some(7001), "{}", discover.text());
     assert_ne!(gateway.admin("/readyz").status, 200, "ready without its required server");
     assert_eq!(gateway.admin("/healthz").status, 200);
     assert_eq!(gateway.modern().server("stable").names("tools/list").len(), 2);

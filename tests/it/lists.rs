@@ -1,14 +1,13 @@
 //! Lists: merging, paging, caching and changes; A23 for cursors.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tollgate_tests::client::{Client, Legacy};
+use tollgate_tests::client::Client;
 use tollgate_tests::gateway::Gateway;
-use tollgate_tests::json;
-use tollgate_tests::peer::{ECHO, Peer, simple_tool};
+use tollgate_tests::peer::{Peer, simple_tool};
 use tollgate_tests::scripted::{Carrier, Scripted};
 use tollgate_tests::wait;
 
@@ -217,6 +216,21 @@ fn list_changed_refreshes_the_list_and_tells_live_sessions() {
     assert_eq!(client.names("tools/list").len(), 3);
     let told = stream.message(wait::LONG).expect("a notification");
     assert_eq!(told["method"], "notifications/tools/list_changed", "{told}");
+}
+
+#[test]
+fn list_changed_of_a_modern_server_refreshes_the_list() {
+    let bench = Bench::of(Scripted::json(Peer::modern("up").tools(tools("t", 2))), "", "");
+    assert_eq!(bench.client().names("tools/list").len(), 2);
+    wait::until("the gateway to listen at the server", || bench.up.count("subscriptions/listen") > 0);
+    let listen = bench.up.seen_of("subscriptions/listen").pop().expect("seen").rpc();
+    let id = listen.id.expect("an id");
+    bench.up.peer().set_tools(tools("t", 3));
+    let changed = format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
+    );
+    wait::until("a stream to be open", || bench.up.push(&changed) > 0);
+    wait::until("the changed list", || bench.client().names("tools/list").len() == 3);
 }
 
 #[test]

@@ -147,18 +147,6 @@ fn peer_12_a_browsers_preflight_is_answered_for_listed_origins_alone() {
 }
 
 #[test]
-fn peer_15_idle_streams_are_kept_alive() {
-    let up = Scripted::sse(Peer::legacy("up"));
-    let bench = Bench::of(up, "", "");
-    let client = Legacy::server(bench.gateway.addr, "up");
-    let get = client.dress(Request::new("GET", "/servers/up/mcp").header("Accept", "text/event-stream"));
-    let mut stream = get.open(bench.gateway.addr);
-    assert_eq!(stream.status, 200);
-    let seen = stream.event(Duration::from_secs(32)).expect("a comment in time").expect("an open stream");
-    assert!(seen.comments > 0 || seen.data.is_some(), "{seen:?}");
-}
-
-#[test]
 fn peer_16_a_server_without_a_get_stream_is_left_in_peace() {
     let up = Scripted::carried(Peer::legacy("up"), Carrier::Json, |seen, out| {
         let mine = seen.method == "GET";

@@ -1,7 +1,6 @@
 //! The legacy era's sessions: sealed ids (A24), replicas, DELETE, the end of the window, and who shares what.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use serde_json::json;
 use tollgate_tests::client::{Client, LEGACY, Legacy, MODERN};
@@ -121,12 +120,10 @@ fn a24_requests_without_a_session_are_400() {
     }
     let empty = stranger.request("ping", "{}").header("Mcp-Session-Id", "");
     bench.refuses("an empty id", &empty, &[400, 404], None);
-    let two = client.request("ping", "{}").header("Mcp-Session-Id", client.id());
-    bench.refuses("two ids", &two, &[400, 404], None);
 }
 
 #[test]
-fn a24_ids_of_another_key_or_out_of_time_are_404() {
+fn a24_ids_of_another_key_are_404() {
     let up = Scripted::json(Peer::legacy("up"));
     let servers = [http("up", &up, "")];
     let one = sealed("", &servers, &[SEAL_A]);
@@ -139,10 +136,6 @@ fn a24_ids_of_another_key_or_out_of_time_are_404() {
     let newer = Legacy::server(rotated.addr, "up");
     assert_eq!(newer.moved(other.addr).send("ping", "{}").status, 200);
     assert_eq!(newer.moved(one.addr).send("ping", "{}").status, 404);
-    let short = sealed("legacy: { session_ttl: 1s }\n", &servers, &[SEAL_A]);
-    let brief = Legacy::server(short.addr, "up");
-    assert_eq!(brief.send("ping", "{}").status, 200);
-    wait::within(Duration::from_secs(5), "the id to expire", || brief.send("ping", "{}").status == 404);
 }
 
 #[test]

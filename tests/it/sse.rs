@@ -158,7 +158,7 @@ fn s3_progress_is_passed_on_as_it_comes() {
 fn s4_events_over_the_limit_and_endless_lines_are_cut() {
     for (what, prefix, filler) in [
         ("a large event", "data: {\"x\":\"", "x"),
-        ("an endless line", "", "y"),
+        ("an endless line", "y", "y"),
         ("an endless comment", ": ", "z"),
         ("many data lines", "data: 1\n", "data: 2\n"),
         ("an endless field name", "fff", "f"),

@@ -228,3 +228,14 @@ fn a_wrong_configuration_says_so_on_stderr_and_exits_with_1() {
     assert_eq!(host.line(Duration::from_millis(100)), None, "words on stdout");
     wait::until("the reason", || host.log().contains("tollgate.yaml:2"));
 }
+
+#[test]
+fn an_unknown_task_is_a_refused_start() {
+    let mut host =
+        Host::start_with("servers:\n  up: { url: \"http://127.0.0.1:1/mcp\" }\n", &["--task", "nope"]);
+    assert_eq!(host.wait(LONG).code(), Some(1), "{}", host.log());
+    wait::until("the reason", || host.log().contains("nope"));
+    let mut known =
+        Host::start_with("servers:\n  up: { url: \"http://127.0.0.1:1/mcp\" }\n", &["--task", "default"]);
+    assert_eq!(known.initialize(LEGACY)["result"]["protocolVersion"], LEGACY);
+}

@@ -59,7 +59,7 @@ fn single_tools_have_limits_of_their_own() {
     bench.client().names("tools/list");
     assert_eq!(bench.client().call("slow", r#"{"ms":1800}"#).code(), None, "the tool's own limit is longer");
     let quiet = Scripted::json(Peer::modern("up"));
-    let bench = Bench::of(quiet, "", ", tools: { slow: { timeouts: { call_total: 1s } } }");
+    let bench = Bench::of(quiet, "", ", tools: { slow: { timeouts: { call_idle: 1s, call_total: 1s } } }");
     bench.client().names("tools/list");
     assert_eq!(took((800, 6000), || bench.client().call("slow", r#"{"ms":20000}"#).code()), Some(7002));
 }
@@ -67,7 +67,8 @@ fn single_tools_have_limits_of_their_own() {
 #[test]
 fn reads_and_lists_have_their_limits() {
     let up = Scripted::carried(Peer::modern("up"), tollgate_tests::scripted::Carrier::Json, |seen, out| {
-        let mine = seen.is("resources/read") || seen.is("prompts/get") || seen.is("prompts/list");
+        let mine = ["resources/read", "prompts/get", "completion/complete", "resources/templates/list"];
+        let mine = mine.iter().any(|method| seen.is(method));
         if mine {
             out.wait_gone(Duration::from_secs(30));
             out.close();
@@ -76,15 +77,16 @@ fn reads_and_lists_have_their_limits() {
     });
     let bench = Bench::of(up, "", ", timeouts: { reads: 1s, lists: 1s }");
     bench.client().names("tools/list");
-    let read = || bench.client().send("resources/read", r#"{"uri":"file:///notes/a.txt"}"#).code();
+    let send = |method: &str, params: &str| bench.client().send(method, params).code();
+    let read = || send("resources/read", r#"{"uri":"file:///notes/a.txt"}"#);
     assert_eq!(took((800, 6000), read), Some(7002));
-    assert_eq!(
-        took((800, 6000), || bench.client().send("prompts/get", r#"{"name":"greet"}"#).code()),
-        Some(7002)
-    );
+    assert_eq!(took((800, 6000), || send("prompts/get", r#"{"name":"greet"}"#)), Some(7002));
+    let params = r#"{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"who","value":"x"}}"#;
+    assert_eq!(took((800, 6000), || send("completion/complete", params)), Some(7002));
     let start = Instant::now();
-    bench.client().send("prompts/list", "{}");
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert_eq!(send("resources/templates/list", "{}"), Some(7002));
+    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    assert_eq!(send("tools/list", "{}"), None, "one slow list costs no other");
 }
 
 #[test]

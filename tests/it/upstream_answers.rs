@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate_tests::client::{Client, Legacy, Modern};
+use tollgate_tests::client::{Client, Legacy};
 use tollgate_tests::http::Answer;
 use tollgate_tests::json;
 use tollgate_tests::peer::Peer;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use tollgate_tests::client::{Client, Legacy};
 use tollgate_tests::gateway::Start;
+use tollgate_tests::http::Answer;
 use tollgate_tests::json;
 use tollgate_tests::peer::Peer;
 use tollgate_tests::scripted::{Carrier, Scripted};
@@ -117,43 +118,45 @@ fn a21_all_unknown_tools_read_the_same() {
     let up = Scripted::json(Peer::modern("up"));
     let gateway = Start::new(&yaml("", &[http("up", &up, "")])).start();
     gateway.modern().names("tools/list");
-    let mut texts = HashSet::new();
-    for name in ["up__nothing", "down__echo", "nothing", "up__", "__echo", "up__ECHO", "tools", "up__echo__x"]
-    {
-        let answer = gateway.modern().call(name, "{}");
-        assert_eq!((answer.status, answer.code()), (200, Some(-32602)), "{name}: {}", answer.text());
-        let id = json::raw(&answer.raw_response(), &["id"]).unwrap_or_default();
-        let call_id = answer.error()["data"]["call_id"].as_str().unwrap_or("?").to_owned();
-        texts.insert(
-            answer
-                .text()
-                .replace(name, "NAME")
-                .replacen(&format!("\"id\":{id}"), "\"id\":0", 1)
-                .replace(&call_id, "CALL"),
-        );
+    let nowhere = ["down__echo", "nothing", "__echo", "tools", "__", "down__", "up__"];
+    let missing = ["up__nothing", "up__ECHO", "up__echo__x"];
+    for (names, reason) in [(&nowhere[..], "unknown"), (&missing[..], "capability_missing")] {
+        let mut texts = HashSet::new();
+        for name in names {
+            let answer = gateway.modern().call(name, "{}");
+            assert_eq!((answer.status, answer.code()), (200, Some(-32602)), "{name}: {}", answer.text());
+            let error = answer.error();
+            assert_eq!(
+                error["message"],
+                format!("Unknown tool: {name}"),
+                "forbidden and unknown read the same"
+            );
+            assert_eq!(error["data"]["reason"], reason, "{name}: {error}");
+            texts.insert(anonymous(&answer, name));
+        }
+        assert_eq!(texts.len(), 1, "{texts:#?}");
     }
-    assert_eq!(texts.len(), 1, "{texts:#?}");
     assert_eq!(up.calls(), 0, "an unknown tool reached the server");
     let legacy = Legacy::connect(gateway.addr, "/mcp").call("up__nothing", "{}");
     assert_eq!((legacy.status, legacy.code()), (200, Some(-32602)), "{}", legacy.text());
+}
+
+/// The answer's text without the name, the id and the call's id.
+fn anonymous(answer: &Answer, name: &str) -> String {
+    let id = json::raw(&answer.raw_response(), &["id"]).unwrap_or_default();
+    let call_id = answer.error()["data"]["call_id"].as_str().unwrap_or("?").to_owned();
+    let text = answer.text().replacen(&format!("\"id\":{id}"), "\"id\":0", 1);
+    text.replace(&format!(": {name}\""), ": NAME\"").replace(&call_id, "CALL")
 }
 
 #[test]
 fn a21_all_unknown_servers_read_the_same() {
     let bench = Bench::modern();
     let mut answers = HashSet::new();
-    for server in ["down", "u", "upp"] {
+    for server in ["down", "upstream-x", "zz9"] {
         let answer = bench.gateway.modern().server(server).send("tools/list", "{}");
         assert_eq!(answer.status, 404, "{server}: {}", answer.text());
-        let id = json::raw(&answer.raw_response(), &["id"]).unwrap_or_default();
-        let call_id = answer.error()["data"]["call_id"].as_str().unwrap_or("?").to_owned();
-        answers.insert(
-            answer
-                .text()
-                .replace(server, "NAME")
-                .replacen(&format!("\"id\":{id}"), "\"id\":0", 1)
-                .replace(&call_id, "CALL"),
-        );
+        answers.insert(anonymous(&answer, server));
     }
     assert_eq!(answers.len(), 1, "{answers:#?}");
 }

@@ -17,7 +17,7 @@ class Server:
 
 
 def call(name: str, expect: str, progress: int = 0, /, **arguments) -> dict:
-    step = {"do": "call", "name": name, "arguments": arguments, "progress": progress > 0}
+    step = {"do": "call", "name": name, "arguments": arguments, "progress": progress}
     return {"step": step, "expect": expect, "progress": progress}
 
 

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -67,18 +67,21 @@ impl Host {
 
     /// The next line, raw.
     pub fn line(&self, limit: Duration) -> Option<String> {
-        match self.lines.recv_timeout(limit) {
-            Ok(line) => Some(line),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.lines.recv_timeout(limit).ok()
     }
 
-    /// The next message; every line must be one JSON-RPC message.
+    /// The next message; every line must be one JSON-RPC message. Changed lists, which may be told of at any time,
+    /// are passed over.
     pub fn message(&self, limit: Duration) -> Option<Value> {
-        let line = self.line(limit)?;
-        let message = json::parse(&line);
-        assert_eq!(message["jsonrpc"], "2.0", "not protocol: {line}");
-        Some(message)
+        let end = Instant::now() + limit;
+        loop {
+            let line = self.line(end.saturating_duration_since(Instant::now()))?;
+            let message = json::parse(&line);
+            assert_eq!(message["jsonrpc"], "2.0", "not protocol: {line}");
+            if !message["method"].as_str().is_some_and(|m| m.ends_with("/list_changed")) {
+                return Some(message);
+            }
+        }
     }
 
     /// All messages up to the response with this id.

@@ -214,7 +214,10 @@ impl Peer {
 
     /// Handles one message of the session (or connection) `session`.
     pub fn handle(&self, rpc: &Rpc, session: &str, sink: &mut dyn Sink) {
-        self.check(rpc, session);
+        if !self.check(rpc, session) {
+            sink.emit(rpc.error(-32602, "Invalid params: _meta is incomplete"));
+            return;
+        }
         if rpc.id.is_none() {
             self.notified(rpc, session);
             return;
@@ -227,7 +230,8 @@ impl Peer {
         sink.emit(answer);
     }
 
-    fn check(&self, rpc: &Rpc, session: &str) {
+    /// Whether the request can be served at all.
+    fn check(&self, rpc: &Rpc, session: &str) -> bool {
         if let Some(duplicate) = duplicate_key(&rpc.raw).or_else(|| duplicate_key(&rpc.params)) {
             self.violated(format!("{}: key {duplicate} twice", rpc.method));
         }
@@ -235,9 +239,12 @@ impl Peer {
         let capable = rpc.param(&["_meta", "io.modelcontextprotocol/clientCapabilities"]);
         match self.era {
             Era::Modern if rpc.id.is_some() && rpc.method != "initialize" => {
-                if declared != Some(Value::from(MODERN)) || !capable.is_some_and(|c| c.is_object()) {
+                let complete =
+                    declared == Some(Value::from(MODERN)) && capable.is_some_and(|c| c.is_object());
+                if !complete {
                     self.violated(format!("{}: _meta incomplete: {}", rpc.method, rpc.params));
                 }
+                return complete;
             }
             Era::Legacy if rpc.method != "server/discover" => {
                 if declared.is_some() || capable.is_some() {
@@ -252,6 +259,7 @@ impl Peer {
             }
             _ => {}
         }
+        true
     }
 
     fn notified(&self, rpc: &Rpc, session: &str) {

@@ -134,7 +134,7 @@ impl Scripted {
         peer: Option<Arc<Peer>>,
         handler: Arc<Handler>,
     ) -> Scripted {
-        let listener = TcpListener::bind(addr).expect("a port");
+        let listener = bind(addr);
         let addr = listener.local_addr().expect("an address");
         let shared = Arc::new(Shared::default());
         let inside = Arc::clone(&shared);
@@ -188,6 +188,7 @@ impl Scripted {
             "prompts/list",
             "resources/list",
             "resources/templates/list",
+            "subscriptions/listen",
         ];
         self.seen().iter().filter(|s| s.method == "POST" && !own.iter().any(|m| s.is(m))).count()
     }
@@ -211,6 +212,11 @@ impl Scripted {
     pub fn die(&self) {
         self.shared.stop.store(true, Ordering::SeqCst);
         let _ = TcpStream::connect(self.addr);
+        self.cut();
+    }
+
+    /// Cuts every connection and goes on listening.
+    pub fn cut(&self) {
         for stream in self.shared.alive.lock().drain(..) {
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
@@ -220,6 +226,18 @@ impl Scripted {
     pub fn assert_clean(&self) {
         let violations = self.peer().violations();
         assert!(violations.is_empty(), "the gateway as a client: {violations:#?}");
+    }
+}
+
+/// The port of a server that has just died is free a moment later.
+fn bind(addr: SocketAddr) -> TcpListener {
+    let end = std::time::Instant::now() + crate::wait::LONG;
+    loop {
+        match TcpListener::bind(addr) {
+            Ok(listener) => return listener,
+            Err(e) => assert!(std::time::Instant::now() < end, "{addr}: {e}"),
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
 

@@ -98,6 +98,10 @@ impl Upstream for ServerClient {
 
     async fn facts(&self, client: &Client, session: &SessionKey) -> Result<Arc<Facts>, Fault> {
         let known = self.known().await?;
+        if let (Side::Http(side), Way::Modern, true) = (&self.side, known.way, known.is_old()) {
+            let side = Arc::clone(side);
+            tokio::spawn(async move { side.ask().await });
+        }
         match (&self.side, known.way) {
             (Side::Http(side), Way::Legacy) => {
                 let session = side.session(session, client).await.map_err(|failed| failed.fault)?;

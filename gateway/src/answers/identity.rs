@@ -12,6 +12,7 @@ use crate::catalog::PATIENCE;
 use crate::config::SessionIds;
 use crate::ports::upstream::{Client, Facts};
 use crate::reject::{Reject, Why};
+use crate::sessions::Owner;
 use crate::stages::admit::Via;
 
 /// Instructions of all servers together are cut at this many bytes.
@@ -85,8 +86,8 @@ fn open_session(
         }
         (Via::Http, SessionIds::None) => Ok(result.into()),
         (Via::Http, SessionIds::Sealed) => {
-            let owner = &asking.bound.identified.owner;
-            let minted = sessions.mint(owner, asking.snap.task.name(), revision, client, asking.now);
+            let owner = Owner { principal: &asking.bound.identified.owner, task: asking.snap.task.name() };
+            let minted = sessions.mint(owner, revision, client, asking.now);
             let (session, id) = minted.map_err(|why| Reject::new(Why::Params, why))?;
             Ok(Answer { result, session: Some(session), session_id: Some(id) })
         }

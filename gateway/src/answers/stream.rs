@@ -19,7 +19,6 @@ use crate::ports::upstream::SessionKey;
 use crate::reject::{Reject, Why};
 use crate::sessions::Session;
 use crate::stages::admit::{Admitted, Endpoint};
-use crate::stages::decode::header;
 use crate::stages::session::{self, SESSION_HEADER};
 use crate::stages::{identify, route};
 use crate::wire::{Full, Reply};
@@ -28,7 +27,7 @@ use crate::wire::{Full, Reply};
 pub fn open(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
     let session = match session_of(gate, snap, admitted) {
         Ok(session) => session,
-        Err(reject) => return refuse(gate, snap, &reject),
+        Err(reject) => return gate.refusal(snap, &reject).into(),
     };
     let only = match &admitted.endpoint {
         Endpoint::All => None,
@@ -61,7 +60,7 @@ pub async fn close(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
     }
     let session = match session_of(gate, snap, admitted) {
         Ok(session) => session,
-        Err(reject) => return refuse(gate, snap, &reject),
+        Err(reject) => return gate.refusal(snap, &reject).into(),
     };
     end(snap, &session).await;
     Full::empty(StatusCode::OK).into()
@@ -77,18 +76,12 @@ pub async fn end(snap: &Snapshot, session: &Session) {
 }
 
 fn session_of(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Result<Session, Reject> {
-    let id = header(&admitted.headers, SESSION_HEADER);
     // Without a session the request is of the modern era, which has neither method.
-    if id.is_none() || snap.config.legacy.session_ids == SessionIds::None {
+    if !admitted.headers.contains_key(SESSION_HEADER) || snap.config.legacy.session_ids == SessionIds::None {
         return Err(Reject::new(Why::MethodNotAllowed, "use POST; GET and DELETE belong to legacy sessions"));
     }
     route::endpoint(&snap.catalog, &admitted.endpoint)?;
-    session::open(&gate.desk(snap, None), id, &identify::anonymous())
-}
-
-fn refuse(gate: &Gate, snap: &Snapshot, reject: &Reject) -> Reply {
-    let call_id = gate.refused(snap, reject);
-    reply::refusal(reject, reject.why.row().status, &call_id).into()
+    session::open(&gate.desk(snap, None), &admitted.headers, &identify::anonymous())
 }
 
 /// Waits for changes that one client is to be told of.

@@ -73,10 +73,10 @@ async fn look(gate: &Gate) -> Seen {
         for kind in EntryKind::ALL {
             let key = kind.result_member();
             match entries(&snap, member, kind).await {
-                Ok(entries) => shown[key] = Value::Array(entries),
+                Ok(entries) => set(&mut shown, key, Value::Array(entries)),
                 Err(error) => {
                     trouble = true;
-                    shown["error"] = json!(error);
+                    set(&mut shown, "error", Value::from(error));
                 }
             }
         }
@@ -84,6 +84,12 @@ async fn look(gate: &Gate) -> Seen {
         servers.push(shown);
     }
     Seen { json: json!({ "task": snap.task.name(), "servers": servers }), failed }
+}
+
+fn set(object: &mut Value, key: &str, value: Value) {
+    if let Some(members) = object.as_object_mut() {
+        members.insert(key.to_owned(), value);
+    }
 }
 
 async fn entries(snap: &Snapshot, member: &Arc<Member>, kind: EntryKind) -> Result<Vec<Value>, String> {

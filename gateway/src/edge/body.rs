@@ -16,7 +16,8 @@ const FIRST: usize = 64 * 1024;
 /// Pingora's names (private constants) for bodies whose framing is wrong, as against those that just end.
 const MALFORMED: [&str; 2] = ["InvalidChunk", "InvalidTrailerEnd"];
 
-/// Reads the whole body, at most `cap` bytes. A declared length over the cap is refused before anything is read.
+/// Reads the whole body, at most `cap` bytes. A declared length over the cap is refused before anything is
+/// read.
 ///
 /// # Errors
 /// Why there is no body; the connection can't be kept then.
@@ -77,8 +78,8 @@ async fn next(session: &mut ServerSession) -> Result<Option<Bytes>, BodyFault> {
     })
 }
 
-/// Reads and drops a body that nobody wants, if it is small and comes soon, so that the connection can be kept. Whether
-/// the body has ended.
+/// Reads and drops a body that nobody wants, if it is small and comes soon, so that the connection can be
+/// kept. Whether the body has ended.
 pub(super) async fn discard(session: &mut ServerSession, framing: Framing, limits: &Limits) -> bool {
     if session.is_body_done() {
         return true;

@@ -1,5 +1,5 @@
-//! The listener's certificate and key: read and checked before use, exchanged while running when the files change. A bad
-//! new pair never replaces a good old one; a key is never logged.
+//! The listener's certificate and key: read and checked before use, exchanged while running when the files
+//! change. A bad new pair never replaces a good old one; a key is never logged.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -64,8 +64,8 @@ impl ResolvesServerCert for Current {
     }
 }
 
-/// What tells one state of the two files from another, symbolic links followed: Kubernetes exchanges a mounted secret by
-/// exchanging a link, so the path's inode changes and nothing else need.
+/// What tells one state of the two files from another, symbolic links followed: Kubernetes exchanges a
+/// mounted secret by exchanging a link, so the path's inode changes and nothing else need.
 type Print = Option<[(u64, u64, u64, i64, i64); 2]>;
 
 impl Certificates {
@@ -83,7 +83,8 @@ impl Certificates {
         Ok(Arc::new(Certificates { cert: cert.into(), key: key.into(), current, config: Arc::new(config) }))
     }
 
-    /// The TLS settings of a listener: TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1, no client certificates, no early data.
+    /// The TLS settings of a listener: TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1, no client certificates, no
+    /// early data.
     pub(super) fn server_config(&self) -> Arc<ServerConfig> {
         self.config.clone()
     }
@@ -97,8 +98,9 @@ impl Certificates {
         Ok(())
     }
 
-    /// Looks at the files every `every` until `stop`, and reloads when either has changed. A bad pair is logged once per
-    /// change (the two files are rarely exchanged at the same instant; the next look then finds the second change).
+    /// Looks at the files every `every` until `stop`, and reloads when either has changed. A bad pair is
+    /// logged once per change (the two files are rarely exchanged at the same instant; the next look then
+    /// finds the second change).
     pub async fn watch(self: Arc<Self>, every: Duration, stop: CancellationToken) {
         let mut ticks = interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -120,8 +122,8 @@ impl Certificates {
         }
     }
 
-    /// One look: reloads when the files are not as `known`. On the first look they are reloaded in any case, since they
-    /// may have changed between `load` and now.
+    /// One look: reloads when the files are not as `known`. On the first look they are reloaded in any case,
+    /// since they may have changed between `load` and now.
     fn look(&self, known: Print, first: bool) -> Print {
         let seen = self.print();
         if seen == known && !first {

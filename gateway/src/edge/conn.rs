@@ -1,6 +1,6 @@
-//! One TCP connection as Pingora's transport. It gathers small writes, so that an answer's header and body, or a
-//! stream's header and first frames, leave in one system call; it reads without a buffer of its own. It never interprets
-//! a byte.
+//! One TCP connection as Pingora's transport. It gathers small writes, so that an answer's header and body,
+//! or a stream's header and first frames, leave in one system call; it reads without a buffer of its own. It
+//! never interprets a byte.
 
 use std::fmt;
 use std::io::{self, IoSlice};

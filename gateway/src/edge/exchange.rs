@@ -1,5 +1,5 @@
-//! One request and its answer, the same for HTTP/1.1 and HTTP/2: admit, body, run, respond, and the watch for a client
-//! that leaves meanwhile. It never decides anything about the request.
+//! One request and its answer, the same for HTTP/1.1 and HTTP/2: admit, body, run, respond, and the watch for
+//! a client that leaves meanwhile. It never decides anything about the request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use super::respond::{self, Broken, Writer};
 use super::{Shared, body, count};
 use crate::wire::{BodyFault, Head, Reply, Work};
 
-/// Bytes that a client may send behind its request before we stop telling them from a departure. (Some send a line end
-/// after the body.)
+/// Bytes that a client may send behind its request before we stop telling them from a departure. (Some send a
+/// line end after the body.)
 const STRAYS: u8 = 64;
 
 /// Looks out for a client that leaves while its answer is made.
@@ -27,8 +27,9 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Returns when the client has left: it closed (even only its sending side), or reset the stream. May be dropped and
-    /// called again. Bytes behind the request are no departure: they are dropped, and the connection is not kept.
+    /// Returns when the client has left: it closed (even only its sending side), or reset the stream. May be
+    /// dropped and called again. Bytes behind the request are no departure: they are dropped, and the
+    /// connection is not kept.
     pub(super) async fn departed(&mut self, session: &mut ServerSession) {
         loop {
             match session.read_body_or_idle(true).await {
@@ -141,8 +142,8 @@ async fn take_body(
     }
 }
 
-/// Runs the work to its end. When the client leaves first, the work is told and still polled until it returns: only it
-/// knows whether a departed client's call goes on for a while.
+/// Runs the work to its end. When the client leaves first, the work is told and still polled until it
+/// returns: only it knows whether a departed client's call goes on for a while.
 async fn run(
     session: &mut ServerSession,
     work: Box<dyn Work>,

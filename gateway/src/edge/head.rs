@@ -1,5 +1,5 @@
-//! From Pingora's request header to our `Head`: the limits and refusals that Pingora leaves to us. It never reads a body
-//! and never answers.
+//! From Pingora's request header to our `Head`: the limits and refusals that Pingora leaves to us. It never
+//! reads a body and never answers.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,8 @@ use pingora_core::protocols::http::ServerSession;
 use super::Limits;
 use crate::wire::Head;
 
-/// Fields that belong to one connection (RFC 9110 §7.6.1): the handler never sees them, and `Upgrade` is ignored.
+/// Fields that belong to one connection (RFC 9110 §7.6.1): the handler never sees them, and `Upgrade` is
+/// ignored.
 const HOP: [HeaderName; 6] = [
     header::CONNECTION,
     header::UPGRADE,
@@ -71,8 +72,8 @@ pub(super) fn take(
     Ok((head, framing))
 }
 
-/// Leaves Pingora a header with what it still looks at (method and version) and takes the rest. Without the header's
-/// fields it can't be talked into an upgrade either.
+/// Leaves Pingora a header with what it still looks at (method and version) and takes the rest. Without the
+/// header's fields it can't be talked into an upgrade either.
 fn replace(session: &mut ServerSession) -> request::Parts {
     let (mut rest, ()) = Request::new(()).into_parts();
     rest.method = session.req_header().method.clone();
@@ -80,7 +81,8 @@ fn replace(session: &mut ServerSession) -> request::Parts {
     std::mem::replace(session.req_header_mut(), rest.into()).into()
 }
 
-/// RFC 9112 §2.2 lets a recipient take a line feed alone for a line end; front ends differ there, so it is refused.
+/// RFC 9112 §2.2 lets a recipient take a line feed alone for a line end; front ends differ there, so it is
+/// refused.
 fn has_bare_line_feed(raw: &[u8]) -> bool {
     let mut before = 0u8;
     raw.iter().any(|&byte| {
@@ -90,8 +92,9 @@ fn has_bare_line_feed(raw: &[u8]) -> bool {
     })
 }
 
-/// Path and query as they came. Only absolute paths: what is before the path in absolute form has been compared with
-/// `Host` by Pingora and is dropped; `*` and authority form are not for an origin server like this one.
+/// Path and query as they came. Only absolute paths: what is before the path in absolute form has been
+/// compared with `Host` by Pingora and is dropped; `*` and authority form are not for an origin server like
+/// this one.
 fn target(raw: &[u8]) -> Result<(String, Option<String>), StatusCode> {
     let text = std::str::from_utf8(raw).map_err(|_| StatusCode::BAD_REQUEST)?;
     let text = match text.split_once("://") {

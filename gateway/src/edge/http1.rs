@@ -1,5 +1,5 @@
-//! HTTP/1.1 on one connection: request after request, never two at once, never one out of another's bytes. It does not
-//! know what the requests are about.
+//! HTTP/1.1 on one connection: request after request, never two at once, never one out of another's bytes. It
+//! does not know what the requests are about.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -117,7 +117,8 @@ async fn refuse(session: &mut ServerSession, status: StatusCode, shared: &Shared
 async fn finish(session: ServerSession, tidy: bool, shared: &Shared) -> Option<Box<Line>> {
     let ServerSession::H1(mut h1) = session else { return None };
     if h1.will_keepalive() {
-        // `None` also when bytes of a second request came with the first: it is not served, the client repeats it.
+        // `None` also when bytes of a second request came with the first: it is not served, the client
+        // repeats it.
         let (stream, _) = h1.reuse().await.ok()??.into_parts();
         return stream.into_any().downcast().ok();
     }

@@ -1,5 +1,5 @@
-//! HTTP/2 on one connection: a task per stream, GOAWAY on shutdown, an end for idle connections. It does not know what
-//! the requests are about.
+//! HTTP/2 on one connection: a task per stream, GOAWAY on shutdown, an end for idle connections. It does not
+//! know what the requests are about.
 
 use std::net::SocketAddr;
 use std::pin::pin;

@@ -1,5 +1,5 @@
-//! A connection's plaintext side: plain or TLS, with bytes read ahead and a cap on what a header may take. It lets an
-//! idle connection wait without holding a buffer. It never parses a request.
+//! A connection's plaintext side: plain or TLS, with bytes read ahead and a cap on what a header may take. It
+//! lets an idle connection wait without holding a buffer. It never parses a request.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -99,8 +99,8 @@ impl Line {
         .await
     }
 
-    /// Reads until the first bytes are, or can no longer be, those of HTTP/2. A short HTTP/1.1 request is told by its
-    /// first differing byte, so nothing waits for 24 bytes that do not come.
+    /// Reads until the first bytes are, or can no longer be, those of HTTP/2. A short HTTP/1.1 request is
+    /// told by its first differing byte, so nothing waits for 24 bytes that do not come.
     pub(super) async fn starts_h2(&mut self) -> io::Result<bool> {
         loop {
             let seen = self.ahead.iter().zip(PREFACE).take_while(|(a, b)| a == b).count();
@@ -114,8 +114,8 @@ impl Line {
     }
 }
 
-/// Reads and drops what a client still sends, so that the answer reaches it before a reset would: until it closes, until
-/// `until`, or for 1 MiB.
+/// Reads and drops what a client still sends, so that the answer reaches it before a reset would: until it
+/// closes, until `until`, or for 1 MiB.
 pub(super) async fn linger(io: &mut (impl AsyncRead + Unpin + ?Sized), until: Instant) {
     let mut space = vec![0; AHEAD];
     let mut dropped = 0usize;

@@ -28,12 +28,13 @@ const CUT_TIME: Duration = Duration::from_secs(1);
 /// How a listener ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
-    /// Connections and streams that were cut because the drain's time was over; 0: everything had ended by itself.
+    /// Connections and streams that were cut because the drain's time was over; 0: everything had ended by
+    /// itself.
     pub cut: usize,
 }
 
-/// Binds `addr` (port 0: any free one) and says where it really listens. Nothing is accepted before `serve`, but
-/// clients that connect are kept waiting by the kernel.
+/// Binds `addr` (port 0: any free one) and says where it really listens. Nothing is accepted before `serve`,
+/// but clients that connect are kept waiting by the kernel.
 ///
 /// # Errors
 /// The system's error, when the address can't be had.
@@ -44,9 +45,9 @@ pub fn bind(addr: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     Ok((listener, actual))
 }
 
-/// Serves one listener until `shutdown`, then drains: nothing more is accepted, idle connections are closed, requests in
-/// flight may finish within `options.drain`, the rest is cut. Streams end when the handler ends them; it has the same
-/// token.
+/// Serves one listener until `shutdown`, then drains: nothing more is accepted, idle connections are closed,
+/// requests in flight may finish within `options.drain`, the rest is cut. Streams end when the handler ends
+/// them; it has the same token.
 ///
 /// # Errors
 /// Only at start, when the runtime can't take the listener.
@@ -165,8 +166,8 @@ async fn connection(tcp: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
     }
 }
 
-/// Socket options: no Nagle (answers are gathered already), and probes, so that a peer that vanished without a word is
-/// noticed while its call is running.
+/// Socket options: no Nagle (answers are gathered already), and probes, so that a peer that vanished without
+/// a word is noticed while its call is running.
 fn prepare(tcp: &TcpStream) {
     let probes = TcpKeepalive {
         idle: Duration::from_secs(60),

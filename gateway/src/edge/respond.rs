@@ -1,5 +1,5 @@
-//! Answers onto the wire: whole ones with their length, streams frame by frame, each under a write deadline. It adds the
-//! framing headers and nothing else; it never holds more than one frame.
+//! Answers onto the wire: whole ones with their length, streams frame by frame, each under a write deadline.
+//! It adds the framing headers and nothing else; it never holds more than one frame.
 
 use std::time::Duration;
 
@@ -77,7 +77,8 @@ impl<'a> Writer<'a> {
         self.body(body, true).await
     }
 
-    /// Sends a stream until it ends. Frames that are ready together leave together; otherwise each is flushed at once.
+    /// Sends a stream until it ends. Frames that are ready together leave together; otherwise each is flushed
+    /// at once.
     ///
     /// # Errors
     /// The client left or reads too slowly; the frames are dropped.
@@ -116,8 +117,8 @@ impl<'a> Writer<'a> {
         settle(timeout(time, self.session.write_response_header(Box::new(parts.into()))).await)
     }
 
-    /// Writes a frame, or a whole body with `end`, piece by piece: each piece has the write deadline, all together a
-    /// longer one.
+    /// Writes a frame, or a whole body with `end`, piece by piece: each piece has the write deadline, all
+    /// together a longer one.
     async fn body(&mut self, mut body: Bytes, end: bool) -> Result<(), Broken> {
         let until = Instant::now() + self.time(body.len());
         loop {

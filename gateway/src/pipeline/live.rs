@@ -127,12 +127,12 @@ impl Live {
         match answer {
             Ok(end) => {
                 parts.ledger.close(end.ending);
-                Step::Final(end.message, StatusCode::OK)
+                Step::Final(end.message, end.status)
             }
             Err(reject) => {
                 parts.ledger.blame(&reject);
                 parts.ledger.close(Ending::Failed);
-                let error = reject.error(Some(&server), &parts.ledger.call_id);
+                let error = reject.error(&parts.ledger.call_id);
                 let message = message::error(Some(&parts.screen.id), &error);
                 Step::Final(message, reject.why.status(parts.screen.era))
             }

@@ -26,7 +26,7 @@ pub fn json(status: StatusCode, body: Bytes) -> Full {
 
 /// A refusal as JSON-RPC error; `status` as the sender's era wants it.
 pub fn refusal(reject: &Reject, status: StatusCode, call_id: &str) -> Full {
-    let mut full = json(status, message::error(reject.id.as_ref(), &reject.error(None, call_id)));
+    let mut full = json(status, message::error(reject.id.as_ref(), &reject.error(call_id)));
     match reject.why {
         Why::MethodNotAllowed => {
             full.headers.insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE, OPTIONS"));

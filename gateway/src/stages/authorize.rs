@@ -58,7 +58,7 @@ pub async fn authorize(task: &Task, client: &Client, mut target: Target) -> Resu
     let member = &target.member;
     let exposed = if target.merged { target.name.clone() } else { member.exposed(target.kind, &target.own) };
     if !allowed(task, target.kind, &member.spec.id, &exposed) {
-        return Err(unknown(target.kind, &target.name));
+        return Err(unknown(target.era, target.kind, &target.name));
     }
     if !matches!(target.kind, EntryKind::Tool | EntryKind::Prompt) {
         return Ok(Permitted { target, found: None });
@@ -87,7 +87,7 @@ fn rename(params: &mut [(Key, Raw)], own: &str) {
 
 /// The task allows the name and the server does not have it.
 fn missing(target: &Target) -> Reject {
-    let reject = unknown(target.kind, &target.name);
+    let reject = unknown(target.era, target.kind, &target.name);
     if target.kind != EntryKind::Tool {
         return reject;
     }

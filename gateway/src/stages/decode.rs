@@ -10,6 +10,7 @@ use mcp::era::{Era, Revision};
 use mcp::json::{ArrayWriter, Limits, ObjectWriter, Raw};
 use mcp::message::{self, Id, Message};
 use mcp::meta::{self, Meta};
+use mcp::param::ParamHeaders;
 use mcp::{method, mirror};
 
 use crate::config::Checked;
@@ -121,18 +122,20 @@ fn checked(admitted: Arc<Admitted>, message: Message, batched: bool) -> Result<D
     if era == Era::Modern {
         modern(&admitted, &message, &meta)?;
     }
+    check_token(&meta)?;
     check_kind(&message, era)?;
     Ok(Decoded { admitted, era, revision, message, meta, batched })
 }
 
-/// Modern when `_meta` names a version or the header names a modern one; `initialize` is always legacy.
+/// Modern when `_meta` names a version or the header names a modern one; `initialize` without the
+/// former is legacy.
 fn era_of(admitted: &Admitted, name: &str, meta: &Meta) -> Result<(Era, Option<Revision>), Reject> {
     let named = header(&admitted.headers, VERSION_HEADER);
-    if name == method::INITIALIZE {
-        return Ok((Era::Legacy, None));
-    }
     if meta.version.is_some() {
         return Ok((Era::Modern, Some(Revision::MODERN)));
+    }
+    if name == method::INITIALIZE {
+        return Ok((Era::Legacy, None));
     }
     match named.map(|text| (text, Revision::parse(text))) {
         None => Ok((Era::Legacy, None)),
@@ -176,6 +179,16 @@ fn modern(admitted: &Admitted, message: &Message, meta: &Meta) -> Result<(), Rej
     check_level(meta)
 }
 
+fn check_token(meta: &Meta) -> Result<(), Reject> {
+    let usable = |token: &Raw| token.is_string() || token.integer().is_some();
+    match &meta.progress_token {
+        Some(token) if !usable(token) => {
+            Err(Reject::new(Why::Params, "params._meta.progressToken must be a string or an integer"))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_level(meta: &Meta) -> Result<(), Reject> {
     let Some(level) = &meta.log_level else { return Ok(()) };
     match level.string().and_then(|text| meta::LogLevel::parse(&text)) {
@@ -198,6 +211,31 @@ fn check_kind(message: &Message, era: Era) -> Result<(), Reject> {
         }
         _ => Ok(()),
     }
+}
+
+/// The arguments that a tool wants mirrored must be mirrored by clients that speak 2026-07-28 over HTTP.
+///
+/// # Errors
+/// -32020 when a header is missing, differs or can't be read.
+pub fn check_params(decoded: &Decoded, wanted: &ParamHeaders) -> Result<(), Reject> {
+    let http = matches!(decoded.admitted.via, Via::Http);
+    let Message::Request(request) = &decoded.message else { return Ok(()) };
+    if decoded.era == Era::Legacy || !http || wanted.is_empty() {
+        return Ok(());
+    }
+    let headers = &decoded.admitted.headers;
+    let names = headers.keys().filter(|name| name.as_str().starts_with("mcp-param-"));
+    let received: Vec<(String, Vec<String>)> = names
+        .map(|name| {
+            let values = headers.get_all(name).iter();
+            (
+                name.as_str().to_owned(),
+                values.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()).collect(),
+            )
+        })
+        .collect();
+    let arguments = request.params.as_ref().and_then(|params| params.get("arguments"));
+    wanted.check(arguments.as_ref(), &received).map_err(|e| Reject::new(Why::Mirror, e.to_string()))
 }
 
 /// -32022 with what is served and what was asked for.

@@ -48,6 +48,8 @@ pub enum Local {
 
 /// A request for a server.
 pub struct Target {
+    /// The era of the client.
+    pub era: Era,
     /// The server.
     pub member: Arc<Member>,
     /// The JSON-RPC method.
@@ -95,18 +97,17 @@ pub fn route(catalog: &Catalog, bound: &Bound) -> Result<Routed, Reject> {
     };
     let params = request.params.as_ref();
     let legacy = decoded.era == Era::Legacy;
+    let asking = Asking { catalog, only, era: decoded.era, params };
     let local = match request.method.as_str() {
         method::DISCOVER if !legacy => Local::Discover,
         method::INITIALIZE if legacy => Local::Initialize,
         method::PING if legacy => Local::Ping,
         method::SET_LEVEL if legacy => Local::SetLevel(level(params)?),
-        method::TOOLS_CALL => return call(catalog, only, EntryKind::Tool, method::TOOLS_CALL, params),
-        method::PROMPTS_GET => return call(catalog, only, EntryKind::Prompt, method::PROMPTS_GET, params),
+        method::TOOLS_CALL => return asking.call(EntryKind::Tool, method::TOOLS_CALL),
+        method::PROMPTS_GET => return asking.call(EntryKind::Prompt, method::PROMPTS_GET),
         method::RESOURCES_READ if named(params, "uri").as_deref() == Some(CARD_URI) => Local::Card,
-        method::RESOURCES_READ => {
-            return call(catalog, only, EntryKind::Resource, method::RESOURCES_READ, params);
-        }
-        method::COMPLETE => return complete(catalog, only, params),
+        method::RESOURCES_READ => return asking.call(EntryKind::Resource, method::RESOURCES_READ),
+        method::COMPLETE => return asking.complete(),
         other => {
             let list = EntryKind::ALL.into_iter().find(|kind| kind.list_method() == other);
             Local::List(list.ok_or_else(not_served)?)
@@ -130,7 +131,7 @@ fn level(params: Option<&Raw>) -> Result<LogLevel, Reject> {
 }
 
 /// The same text for what does not exist and for what the task does not allow.
-pub fn unknown(kind: EntryKind, name: &str) -> Reject {
+pub fn unknown(era: Era, kind: EntryKind, name: &str) -> Reject {
     let name: String = name.chars().filter(|c| !c.is_control()).take(128).collect();
     match kind {
         EntryKind::Tool => Reject::new(Why::Unknown, format!("Unknown tool: {name}")),
@@ -138,77 +139,66 @@ pub fn unknown(kind: EntryKind, name: &str) -> Reject {
         EntryKind::Resource | EntryKind::Template => {
             let mut data = ObjectWriter::new();
             data.string("uri", &name);
-            Reject::new(Why::Unknown, format!("Resource not found: {name}")).data(data.finish())
+            // 2026-07-28 has given -32002 up; the revisions before it know no other code.
+            let why = if era == Era::Modern { Why::Unknown } else { Why::NoResource };
+            Reject::new(why, format!("Resource not found: {name}")).data(data.finish())
         }
     }
 }
 
-fn call(
-    catalog: &Catalog,
-    only: Option<&Arc<Member>>,
-    kind: EntryKind,
-    method: &str,
-    params: Option<&Raw>,
-) -> Result<Routed, Reject> {
-    let member = kind.id_member();
-    let name = named(params, member)
-        .ok_or_else(|| Reject::new(Why::Params, format!("params.{member} must be a string")))?;
-    let (server, own) = locate(catalog, only, kind, &name).ok_or_else(|| unknown(kind, &name))?;
-    let renamed = Raw::from_str_value(&own);
-    let replace = |key: &Key, value: Raw| if &**key == member { renamed.clone() } else { value };
-    let target = Target {
-        params: members(params, replace),
-        member: server,
-        method: method.to_owned(),
-        kind,
-        name,
-        own,
-        merged: only.is_none(),
-    };
-    Ok(Routed::Call(Box::new(target)))
+/// A request that names something of a server.
+struct Asking<'a> {
+    catalog: &'a Catalog,
+    only: Option<&'a Arc<Member>>,
+    era: Era,
+    params: Option<&'a Raw>,
 }
 
-/// `completion/complete` names a prompt or a resource template inside `ref`.
-fn complete(catalog: &Catalog, only: Option<&Arc<Member>>, params: Option<&Raw>) -> Result<Routed, Reject> {
-    let wrong = || {
-        Reject::new(Why::Params, "params.ref must be a ref/prompt with a name or a ref/resource with a uri")
-    };
-    let reference = params.and_then(|p| p.get("ref")).ok_or_else(wrong)?;
-    let kind = match reference.get("type").and_then(|t| t.string()).as_deref() {
-        Some("ref/prompt") => EntryKind::Prompt,
-        Some("ref/resource") => EntryKind::Template,
-        _ => return Err(wrong()),
-    };
-    let member = if kind == EntryKind::Prompt { "name" } else { "uri" };
-    let name = named(Some(&reference), member).ok_or_else(wrong)?;
-    let (server, own) = locate(catalog, only, kind, &name).ok_or_else(|| unknown(kind, &name))?;
-    let mut renamed = ObjectWriter::with_capacity(reference.len());
-    for (key, value) in reference.members() {
-        let value = if &*key == member { Raw::from_str_value(&own) } else { value };
-        renamed.raw_key(&key, &value);
+impl Asking<'_> {
+    fn call(&self, kind: EntryKind, method: &str) -> Result<Routed, Reject> {
+        let member = kind.id_member();
+        let name = named(self.params, member)
+            .ok_or_else(|| Reject::new(Why::Params, format!("params.{member} must be a string")))?;
+        if self.params.and_then(|p| p.get("arguments")).is_some_and(|arguments| !arguments.is_object()) {
+            return Err(Reject::new(Why::Params, "params.arguments must be an object"));
+        }
+        let (server, own) = self.locate(kind, &name)?;
+        let params = self.replaced(member, &Raw::from_str_value(&own));
+        let (era, merged, method) = (self.era, self.only.is_none(), method.to_owned());
+        Ok(Routed::Call(Box::new(Target { era, params, member: server, method, kind, name, own, merged })))
     }
-    let renamed = renamed.finish();
-    let replace = |key: &Key, value: Raw| if &**key == "ref" { renamed.clone() } else { value };
-    let target = Target {
-        params: members(params, replace),
-        member: server,
-        method: method::COMPLETE.to_owned(),
-        kind,
-        name,
-        own,
-        merged: only.is_none(),
-    };
-    Ok(Routed::Call(Box::new(target)))
-}
 
-fn members(params: Option<&Raw>, replace: impl Fn(&Key, Raw) -> Raw) -> Vec<(Key, Raw)> {
-    let all = params.into_iter().flat_map(Raw::members);
-    all.filter(|(key, _)| &**key != "_meta")
-        .map(|(key, value)| {
-            let value = replace(&key, value);
-            (key, value)
-        })
-        .collect()
+    /// `completion/complete` names a prompt or a resource template inside `ref`.
+    fn complete(&self) -> Result<Routed, Reject> {
+        let text = "params.ref must be a ref/prompt with a name or a ref/resource with a uri";
+        let wrong = || Reject::new(Why::Params, text);
+        let reference = self.params.and_then(|p| p.get("ref")).ok_or_else(wrong)?;
+        let (kind, member) = match named(Some(&reference), "type").as_deref() {
+            Some("ref/prompt") => (EntryKind::Prompt, "name"),
+            Some("ref/resource") => (EntryKind::Template, "uri"),
+            _ => return Err(wrong()),
+        };
+        let name = named(Some(&reference), member).ok_or_else(wrong)?;
+        let (server, own) = self.locate(kind, &name)?;
+        let mut renamed = ObjectWriter::with_capacity(reference.len());
+        for (key, value) in reference.members() {
+            let value = if &*key == member { Raw::from_str_value(&own) } else { value };
+            renamed.raw_key(&key, &value);
+        }
+        let params = self.replaced("ref", &renamed.finish());
+        let (era, merged, method) = (self.era, self.only.is_none(), method::COMPLETE.to_owned());
+        Ok(Routed::Call(Box::new(Target { era, params, member: server, method, kind, name, own, merged })))
+    }
+
+    /// `params` without `_meta` and with another value for `member`.
+    fn replaced(&self, member: &str, value: &Raw) -> Vec<(Key, Raw)> {
+        let all = self.params.into_iter().flat_map(Raw::members).filter(|(key, _)| &**key != "_meta");
+        all.map(|(key, old)| if &*key == member { (key, value.clone()) } else { (key, old) }).collect()
+    }
+
+    fn locate(&self, kind: EntryKind, name: &str) -> Result<(Arc<Member>, String), Reject> {
+        locate(self.catalog, self.only, kind, name).ok_or_else(|| unknown(self.era, kind, name))
+    }
 }
 
 /// The server and its own name for what the client named. A shortened name is resolved later, by the list.

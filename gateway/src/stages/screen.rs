@@ -3,6 +3,7 @@
 //! byte for byte.
 
 use bytes::Bytes;
+use http::StatusCode;
 use mcp::bridge::{self, Cache, ResultType};
 use mcp::entry::EntryKind;
 use mcp::era::Era;
@@ -38,10 +39,10 @@ pub struct Screen {
 pub struct Final {
     /// The JSON-RPC message.
     pub message: Bytes,
+    /// The HTTP status, when nothing was sent before.
+    pub status: StatusCode,
     /// For the record.
     pub ending: Ending,
-    /// The reason, when the gateway made the error.
-    pub reject: Option<Reject>,
 }
 
 impl Screen {
@@ -98,12 +99,12 @@ impl Screen {
             Ok(result) => result,
             Err(error) if answer.era == Era::Modern && error.code == code::HEADER_MISMATCH => {
                 // The headers were the gateway's own: nothing that the client could mend.
-                return Err(broken(server).detail(format!("header mismatch: {}", error.message)));
+                return Err(Reject::broken(server, format!("header mismatch: {}", error.message)));
             }
             Err(error) => {
                 let error = bridge::error_to_client(self.era, answer.era, &target.method, error);
                 let message = message::error(Some(&self.id), &error);
-                return Ok(Final { message, ending: Ending::Failed, reject: None });
+                return Ok(Final { message, status: self.status(error.code), ending: Ending::Failed });
             }
         };
         self.check(server, &target.method, answer.era, &result)?;
@@ -117,7 +118,18 @@ impl Screen {
         // What the server does not say about freshness can't be relied on.
         let result = bridge::to_client(self.era, answer.era, &target.method, &result, Cache { ttl_ms: 0 });
         let message = message::result(&self.id, &result.single_line());
-        Ok(Final { message, ending, reject: None })
+        Ok(Final { message, status: StatusCode::OK, ending })
+    }
+
+    /// The HTTP status that the modern era binds to an error's code; the legacy era answers with 200.
+    fn status(&self, code: i64) -> StatusCode {
+        match (self.era, code) {
+            (Era::Modern, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+            (Era::Modern, code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::UNSUPPORTED_VERSION) => {
+                StatusCode::BAD_REQUEST
+            }
+            _ => StatusCode::OK,
+        }
     }
 
     fn check(&self, server: &str, method: &str, era: Era, result: &Raw) -> Result<(), Reject> {
@@ -126,13 +138,13 @@ impl Screen {
         }
         match bridge::result_type(result) {
             ResultType::Complete => Ok(()),
-            ResultType::Unknown => Err(broken(server).detail("unknown resultType")),
+            ResultType::Unknown => Err(Reject::broken(server, "unknown resultType")),
             ResultType::InputRequired => {
                 let asks = result.get("inputRequests").is_some_and(|r| r.is_object());
                 let state = result.get("requestState").is_some_and(|s| s.is_string());
                 let may = matches!(method, method::TOOLS_CALL | method::PROMPTS_GET | method::RESOURCES_READ);
                 if !may || !(asks || state) {
-                    return Err(broken(server).detail("input_required where it can't be"));
+                    return Err(Reject::broken(server, "input_required where it can't be"));
                 }
                 if self.era == Era::Legacy {
                     let text =
@@ -168,7 +180,7 @@ fn check_output(permitted: &Permitted, result: &Raw) -> Result<(), Reject> {
     }
     let Some(schema) = entry.and_then(|entry| entry.output()) else { return Ok(()) };
     let server = permitted.target().member.spec.id.as_str();
-    let refuse = |detail: String| Err(broken(server).detail(detail));
+    let refuse = |detail: String| Err(Reject::broken(server, detail));
     match result.get("structuredContent") {
         None => refuse("structuredContent is missing though the tool declares an outputSchema".to_owned()),
         Some(content) => match schema.check(content.as_str()) {
@@ -179,11 +191,6 @@ fn check_output(permitted: &Permitted, result: &Raw) -> Result<(), Reject> {
             )),
         },
     }
-}
-
-fn broken(server: &str) -> Reject {
-    let text = format!("server '{server}' sent an answer that breaks the protocol");
-    Reject::new(Why::Protocol, text)
 }
 
 fn expose(server: &str, kind: EntryKind, method: &str, result: &Raw) -> Raw {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use http::HeaderMap;
 use mcp::era::{Era, Revision};
 use mcp::json::{ArrayWriter, ObjectWriter, Raw};
 use mcp::message::Message;
@@ -12,9 +13,8 @@ use mcp::method;
 use crate::config::{Legacy, SessionIds};
 use crate::ports::upstream::{Client, SessionKey};
 use crate::reject::{Reject, Why};
-use crate::sessions::{Session, Sessions};
+use crate::sessions::{Owner, Session, Sessions};
 use crate::stages::admit::Via;
-use crate::stages::decode::header;
 use crate::stages::identify::Identified;
 
 /// The header that carries a legacy session id.
@@ -70,25 +70,39 @@ pub fn bind(desk: &Desk<'_>, identified: Identified) -> Result<Bound, Reject> {
         return Ok(bound(identified, None, Client { capabilities: Raw::empty_object(), info: None }));
     }
     let session = find(desk, &identified)?;
-    if decoded.batched && session.revision != Revision::V2025_03_26 {
-        return Err(Reject::new(Why::Invalid, "batches exist in revision 2025-03-26 alone"));
-    }
     let client = session.client.clone();
     Ok(bound(identified, Some(session), client))
+}
+
+/// Whether the sender of a batch may send one: its session must be of the one revision that has batches.
+///
+/// # Errors
+/// As [`bind`], and 400 for a session of another revision.
+pub fn check_batch(desk: &Desk<'_>, headers: &HeaderMap, owner: &[u8; 32]) -> Result<(), Reject> {
+    if desk.legacy.session_ids == SessionIds::None {
+        return check_window(desk.legacy, desk.now);
+    }
+    let session = open(desk, headers, owner)?;
+    if session.revision == Revision::V2025_03_26 {
+        return Ok(());
+    }
+    Err(Reject::new(Why::Invalid, "batches exist in revision 2025-03-26 alone"))
 }
 
 /// The session named by a bare head (`GET`, `DELETE`).
 ///
 /// # Errors
 /// As [`bind`].
-pub fn open(desk: &Desk<'_>, id: Option<&str>, owner: &[u8; 32]) -> Result<Session, Reject> {
+pub fn open(desk: &Desk<'_>, headers: &HeaderMap, owner: &[u8; 32]) -> Result<Session, Reject> {
     check_window(desk.legacy, desk.now)?;
-    let id = id.ok_or_else(|| {
-        Reject::new(Why::NoSession, "Invalid request parameters").detail("no Mcp-Session-Id header")
-    })?;
+    let mut ids = headers.get_all(SESSION_HEADER).iter();
+    let (Some(id), None) = (ids.next().and_then(|id| id.to_str().ok()), ids.next()) else {
+        let reject = Reject::new(Why::NoSession, "Invalid request parameters");
+        return Err(reject.detail("not exactly one Mcp-Session-Id header"));
+    };
     let gone =
         || Reject::new(Why::SessionGone, "this session is unknown, expired or closed; initialize again");
-    desk.sessions.open(id, owner, desk.task, desk.now).ok_or_else(gone)
+    desk.sessions.open(id, Owner { principal: owner, task: desk.task }, desk.now).ok_or_else(gone)
 }
 
 fn find(desk: &Desk<'_>, identified: &Identified) -> Result<Session, Reject> {
@@ -97,9 +111,7 @@ fn find(desk: &Desk<'_>, identified: &Identified) -> Result<Session, Reject> {
         (Via::Stdio, _) => desk.host.cloned().ok_or_else(|| {
             Reject::new(Why::NoSession, "send initialize first, or name the protocol version in params._meta")
         }),
-        (Via::Http, SessionIds::Sealed) => {
-            open(desk, header(&admitted.headers, SESSION_HEADER), &identified.owner)
-        }
+        (Via::Http, SessionIds::Sealed) => open(desk, &admitted.headers, &identified.owner),
         (Via::Http, SessionIds::None) => {
             // Nothing proves an `initialize`, so none is demanded: the caller is its own conversation.
             let revision = identified.decoded.revision.unwrap_or(Revision::V2025_03_26);

@@ -112,6 +112,25 @@ fn nulls_of_optional_members_are_taken_out() {
 }
 
 #[test]
+fn nulls_inside_optional_members_are_taken_out() {
+    let schema = r#""inputSchema":{"type":"object"}"#;
+    let text = format!(
+        r#"{{"name":"x",{schema},"annotations":{{"title":null,"readOnlyHint":true,"idempotentHint":null}},"icons":[{{"src":"https://x","theme":null}}]}}"#
+    );
+    let entry = check(EntryKind::Tool, &raw(&text)).unwrap();
+    let expected = format!(
+        r#"{{"name":"x",{schema},"annotations":{{"readOnlyHint":true}},"icons":[{{"src":"https://x"}}]}}"#
+    );
+    assert_eq!(entry.raw.as_str(), expected);
+    let prompt = check(
+        EntryKind::Prompt,
+        &raw(r#"{"name":"p","arguments":[{"name":"a","required":null},{"name":"b"}]}"#),
+    )
+    .unwrap();
+    assert_eq!(prompt.raw.as_str(), r#"{"name":"p","arguments":[{"name":"a"},{"name":"b"}]}"#);
+}
+
+#[test]
 fn rewriting_changes_two_members_alone() {
     let tool = check(EntryKind::Tool, &raw(TOOL)).unwrap();
     let shown = rewrite(&tool, EntryKind::Tool, "docs__search", Some("[docs] \"search\"\n"));

@@ -2,41 +2,40 @@
 //! tree, changes nothing, and never recurses, so nesting costs a frame and not the thread's stack.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::text::{hex4, plain_end, unescape};
+use super::seen::{Seen, unescaped};
+use super::text::{hex4, plain_end};
 use super::{Fault, JsonError, Limits};
 
 /// Objects with more keys than this are checked by a hash set, so that 100,000 keys stay linear.
 const LINEAR_KEYS: usize = 16;
 
 /// An open container.
-struct Frame<'a> {
+struct Frame {
     object: bool,
     /// Where its keys start in the common list of keys.
     first_key: usize,
     /// The keys after unescaping, once comparing them one by one no longer does.
-    seen: Option<Box<HashSet<Cow<'a, str>>>>,
+    seen: Option<Seen>,
 }
 
 struct Scanner<'a> {
-    text: &'a str,
+    text: &'a [u8],
     at: usize,
     depth: usize,
     nodes: u32,
-    frames: SmallVec<[Frame<'a>; 16]>,
-    keys: SmallVec<[&'a str; 32]>,
+    frames: SmallVec<[Frame; 16]>,
+    keys: SmallVec<[&'a [u8]; 32]>,
 }
 
 /// Proves `bytes` to be one JSON value; returns where it stands between surrounding whitespace.
 pub(super) fn check(bytes: &[u8], limits: &Limits) -> Result<Range<usize>, JsonError> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|error| JsonError { fault: Fault::Utf8, at: error.valid_up_to() })?;
+    std::str::from_utf8(bytes).map_err(|error| JsonError { fault: Fault::Utf8, at: error.valid_up_to() })?;
     let mut scanner = Scanner {
-        text,
+        text: bytes,
         at: 0,
         depth: usize::from(limits.depth),
         nodes: limits.nodes,
@@ -70,7 +69,7 @@ impl<'a> Scanner<'a> {
 
     #[inline]
     fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+        self.text.get(self.at).copied()
     }
 
     #[inline]
@@ -169,26 +168,26 @@ impl<'a> Scanner<'a> {
     }
 
     /// Remembers a key; true when the innermost object has it already.
-    fn is_duplicate(&mut self, body: &'a str, escaped: bool) -> bool {
+    fn is_duplicate(&mut self, body: &'a [u8], escaped: bool) -> bool {
         let Some(frame) = self.frames.last_mut() else { return false };
         let known = self.keys.get(frame.first_key..).unwrap_or_default();
-        if frame.seen.is_none() && !escaped && known.len() < LINEAR_KEYS {
-            let found = known.contains(&body);
-            self.keys.push(body);
-            return found;
-        }
         // Escapes have more than one spelling for a key: from the first one on, unescaped text is compared.
-        let seen = frame
-            .seen
-            .get_or_insert_with(|| Box::new(known.iter().map(|known| Cow::Borrowed(*known)).collect()));
-        let key = if escaped { unescape(body) } else { Cow::Borrowed(body) };
-        !seen.insert(key)
+        let twice = if frame.seen.is_none() && !escaped && known.len() < LINEAR_KEYS {
+            known.contains(&body)
+        } else {
+            let key = if escaped { unescaped(body) } else { Cow::Borrowed(body) };
+            // Equal hashes are nearly always equal keys, which ends the parse: this search runs once.
+            let seen = frame.seen.get_or_insert_with(|| Seen::new(known));
+            !seen.insert(&key) && known.iter().any(|known| unescaped(known) == key)
+        };
+        self.keys.push(body);
+        twice
     }
 
     /// Reads a string's body and closing quote; true when it has escapes.
     #[inline]
     fn string(&mut self) -> Result<bool, JsonError> {
-        let bytes = self.text.as_bytes();
+        let bytes = self.text;
         let mut escaped = false;
         loop {
             self.at = plain_end(bytes, self.at);
@@ -208,7 +207,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn escape(&mut self) -> Result<(), JsonError> {
-        let bytes = self.text.as_bytes();
+        let bytes = self.text;
         match bytes.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
             Some(b'u') => {
@@ -231,7 +230,7 @@ impl<'a> Scanner<'a> {
 
     fn word(&mut self, word: &'static str) -> Result<(), JsonError> {
         let end = self.at + word.len();
-        if self.text.get(self.at..end) != Some(word) {
+        if self.text.get(self.at..end) != Some(word.as_bytes()) {
             return self.syntax("expected a value");
         }
         self.at = end;

@@ -43,9 +43,12 @@ fn m4_headers_are_built_along_the_property_path() {
     assert!(from_schema(&raw(r#"{"type":"object"}"#)).unwrap().is_empty());
 }
 
+/// Arguments, and the headers received with them.
+type Case = (&'static str, &'static [(&'static str, &'static [&'static str])]);
+
 #[test]
 fn m4_the_table_of_the_specification() {
-    let good: &[(&str, &[(&str, &[&str])])] = &[
+    let good: &[Case] = &[
         (r#"{"region":"us-west1"}"#, &[("mcp-param-region", &["us-west1"])]),
         (r#"{"region":"us-west1"}"#, &[("mcp-param-region", &[" us-west1\t"])]),
         (r#"{"region":"Hello"}"#, &[("mcp-param-region", &["=?base64?SGVsbG8=?="])]),
@@ -61,7 +64,7 @@ fn m4_the_table_of_the_specification() {
     for (arguments, received) in good {
         assert_eq!(check(arguments, received), Ok(()), "{arguments}");
     }
-    let bad: &[(&str, &[(&str, &[&str])])] = &[
+    let bad: &[Case] = &[
         (r#"{"region":"us-west1"}"#, &[]),
         (r#"{"region":"us-west1"}"#, &[("mcp-param-region", &["us-east1"])]),
         (r#"{"region":"us-west1"}"#, &[("mcp-param-region", &["US-WEST1"])]),

@@ -79,6 +79,15 @@ fn note(log: Option<&str>, line: &str) {
     }
 }
 
+fn note_state(log: Option<&str>, peer: &Peer) {
+    for stopped in peer.stopped() {
+        note(log, &format!("stopped {stopped}"));
+    }
+    for broken in peer.violations() {
+        note(log, &format!("violation {broken}"));
+    }
+}
+
 fn main() {
     std::thread::spawn(|| {
         std::thread::sleep(Duration::from_secs(120));
@@ -93,8 +102,9 @@ fn main() {
     eprintln!("hello from {}", options.name);
     let bad = |what: &str| options.bad.iter().any(|b| b == what);
     if bad("grandchild") {
-        let child = std::process::Command::new("sleep").arg("100").spawn().expect("sleep");
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("sleep");
         note(log, &format!("grandchild {}", child.id()));
+        std::thread::spawn(move || child.wait());
     }
     if bad("exit-at-start") {
         std::process::exit(4);
@@ -107,17 +117,19 @@ fn main() {
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         note(log, &format!("< {line}"));
         let rpc = Rpc::parse(&line);
-        if !misbehave(&options, &rpc) {
+        if misbehave(&options, &rpc) {
+            continue;
+        }
+        // Only calls may take time; all else keeps the order in which it came.
+        if rpc.method != "tools/call" {
+            peer.handle(&rpc, "stdio", &mut Stdout);
+            note_state(log, &peer);
+        } else {
             let peer = Arc::clone(&peer);
             let log = options.log.clone();
             std::thread::spawn(move || {
                 peer.handle(&rpc, "stdio", &mut Stdout);
-                for stopped in peer.stopped() {
-                    note(log.as_deref(), &format!("stopped {stopped}"));
-                }
-                for broken in peer.violations() {
-                    note(log.as_deref(), &format!("violation {broken}"));
-                }
+                note_state(log.as_deref(), &peer);
             });
         }
     }

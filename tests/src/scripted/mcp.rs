@@ -115,28 +115,42 @@ impl Endpoint {
             out.json(400, body);
             return;
         }
-        self.check_modern(seen, &rpc);
-        self.run(&rpc, "", Vec::new(), out);
+        if rpc.method == "subscriptions/listen" && self.check_modern(seen, &rpc) {
+            let id = rpc.id.as_deref().unwrap_or("null");
+            out.stream(&[]);
+            out.event(&format!(
+                r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"notifications":{},"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#,
+                crate::json::raw(&rpc.params, &["notifications"]).unwrap_or_else(|| "{}".into())
+            ));
+            out.park();
+        } else if self.check_modern(seen, &rpc) {
+            self.run(&rpc, "", Vec::new(), out);
+        } else {
+            out.json(400, rpc.error(-32020, "Header mismatch"));
+        }
     }
 
-    fn check_modern(&self, seen: &Seen, rpc: &Rpc) {
+    /// Whether the mirrored headers are those that a modern server must insist on.
+    fn check_modern(&self, seen: &Seen, rpc: &Rpc) -> bool {
         let want = |name: &str, value: &str| {
             let got = seen.header(name).map(decoded);
-            if got.as_deref() != Some(value) {
+            let right = got.as_deref() == Some(value);
+            if !right {
                 self.peer.violated(format!("{}: header {name} is {got:?}, not {value:?}", rpc.method));
             }
+            right
         };
-        want("MCP-Protocol-Version", MODERN);
-        want("Mcp-Method", &rpc.method);
-        match rpc.method.as_str() {
+        let named = match rpc.method.as_str() {
             "tools/call" | "prompts/get" => want("Mcp-Name", &rpc.text(&["name"])),
             "resources/read" => want("Mcp-Name", &rpc.text(&["uri"])),
-            _ => {}
-        }
+            _ => true,
+        };
+        let right = want("MCP-Protocol-Version", MODERN) && want("Mcp-Method", &rpc.method) && named;
         if seen.header("mcp-session-id").is_some() {
             self.peer.violated("a session id at a modern server");
         }
         self.check_common(seen, rpc);
+        right
     }
 
     fn check_common(&self, seen: &Seen, rpc: &Rpc) {

@@ -30,7 +30,7 @@ impl Ticket {
 pub(super) fn call(call: &Call, era: Era, revision: Revision, id: &Id, token: &Raw) -> Bytes {
     let meta = ServerMeta {
         version: revision.as_str(),
-        client_info: call.client.info.clone(),
+        client_info: call.client.info.clone().or_else(|| Some(gateway_info())),
         client_capabilities: call.client.capabilities.clone(),
         log_level: call.log_level.clone(),
         progress_token: call.progress.then(|| token.clone()),

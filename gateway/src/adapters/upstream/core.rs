@@ -19,7 +19,10 @@ use crate::ports::upstream::{Change, Facts, Fault, FaultKind};
 
 /// A changed era is looked for at most so often: a server that answers "method not found" to everything must not be
 /// probed with every call.
-const SUSPICION: Duration = Duration::from_secs(30);
+const SUSPICION: Duration = Duration::from_secs(2);
+
+/// What a modern HTTP server said of itself is asked again after this time, without anybody waiting for it.
+const RENEWAL: Duration = Duration::from_secs(300);
 
 /// How a server is spoken to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +49,14 @@ impl Way {
 pub(super) struct Known {
     pub(super) way: Way,
     pub(super) facts: Arc<Facts>,
+    at: Instant,
+}
+
+impl Known {
+    /// Whether the server may have become another meanwhile. A process tells by ending, a URL does not.
+    pub(super) fn is_old(&self) -> bool {
+        self.at.elapsed() >= RENEWAL
+    }
 }
 
 /// The shared part.
@@ -91,7 +102,7 @@ impl Core {
 
     /// Remembers a probe's outcome. When the way differs from what was known, everything known is stale.
     pub(super) fn learn(&self, way: Way, facts: Arc<Facts>) -> Arc<Known> {
-        let known = Arc::new(Known { way, facts });
+        let known = Arc::new(Known { way, facts, at: Instant::now() });
         let before = self.known.swap(Some(Arc::clone(&known)));
         *self.probed.lock() = Some(Instant::now());
         if before.is_some_and(|before| before.way != way) {

@@ -137,7 +137,7 @@ impl Pipes {
         let slot = self.pool.slot(key);
         let conn = slot.fill(conn);
         self.follow(&conn, key);
-        watch_end(&conn, &slot);
+        self.watch_end(&conn, &slot);
         Ok(self.core.known().unwrap_or_else(|| self.core.learn(conn.way, Arc::clone(&conn.facts))))
     }
 
@@ -223,7 +223,7 @@ impl Pipes {
         let slot = if right == key { Arc::clone(slot) } else { self.pool.slot(right) };
         let conn = slot.fill(conn);
         self.follow(&conn, right);
-        watch_end(&conn, &slot);
+        self.watch_end(&conn, &slot);
         if replaced && is_for_lists(&key) {
             self.core.announce(Change::Restarted);
         }
@@ -270,6 +270,22 @@ impl Pipes {
         })))
     }
 
+    /// Makes a process that ends by itself wait for its successor. A connection may end as it likes.
+    fn watch_end(&self, conn: &Conn, slot: &Arc<Slot<Conn>>) {
+        if self.only.is_some() {
+            return;
+        }
+        let (mux, ending, slot) = (Arc::clone(&conn.mux), Arc::clone(&conn.ending), Arc::downgrade(slot));
+        let start = Instant::now();
+        tokio::spawn(async move {
+            let _ = mux.closed().await;
+            if let (false, Some(slot)) = (ending.load(Ordering::Acquire), slot.upgrade()) {
+                let now = Instant::now();
+                slot.pause.lock().failed(now.duration_since(start), now);
+            }
+        });
+    }
+
     /// Tells a legacy server the level that this call asks for; see the same in `server`.
     async fn level(&self, conn: &Conn, call: &Call) {
         let Some(level) = call.log_level.as_ref().filter(|_| logs(&conn.facts)) else { return };
@@ -297,19 +313,6 @@ impl Pipes {
 
 fn is_for_lists(key: &Key) -> bool {
     matches!(key.owner, None | Some(SessionKey::Catalog))
-}
-
-/// Makes a pipe that ends by itself wait for its successor.
-fn watch_end(conn: &Conn, slot: &Arc<Slot<Conn>>) {
-    let (mux, ending, slot) = (Arc::clone(&conn.mux), Arc::clone(&conn.ending), Arc::downgrade(slot));
-    let start = Instant::now();
-    tokio::spawn(async move {
-        let _ = mux.closed().await;
-        if let (false, Some(slot)) = (ending.load(Ordering::Acquire), slot.upgrade()) {
-            let now = Instant::now();
-            slot.pause.lock().failed(now.duration_since(start), now);
-        }
-    });
 }
 
 fn event(item: Result<MuxEvent, Fault>, era: Era, log: Option<LogLevel>) -> Option<Result<Event, Fault>> {

@@ -14,6 +14,7 @@ use mcp::message::RpcError;
 use mcp::meta::LogLevel;
 use mcp::{method, mirror};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use super::back::{CancelGuard, SIDE_POSTS};
 use super::compose::{self, Ticket};
@@ -30,6 +31,9 @@ use super::stream::{Run, Want};
 use super::watch::{self, Watching};
 use crate::config::{HttpKind, HttpServer};
 use crate::ports::upstream::{Answer, Call, Client, Event, Events, Fault, FaultKind, SessionKey};
+
+/// From here on a failed attempt to connect was expensive.
+const HANGING: Duration = Duration::from_secs(1);
 
 /// A call's way so far.
 pub(super) enum Sent {
@@ -105,12 +109,18 @@ impl HttpSide {
         let mut first = true;
         loop {
             let known = self.known().await?;
+            if known.way != Way::OldSse {
+                self.core.gate.check()?;
+            }
+            let start = Instant::now();
             let sent = match known.way {
                 Way::Modern => self.modern(call, &known).await,
                 Way::Legacy => self.legacy(call).await,
                 Way::OldSse => return self.old.call(call, &known).await,
             };
-            self.core.note(sent.as_ref().err(), false);
+            // A refused connection is cheap and soon over; one that hangs must not cost every caller its time.
+            let hung = sent.as_ref().is_err_and(|fault| !fault.dispatched) && start.elapsed() >= HANGING;
+            self.core.note(sent.as_ref().err(), hung);
             match sent {
                 Ok(Sent::Events(events)) => return Ok(events),
                 Ok(Sent::Odd { outcome, untouched }) => {
@@ -129,8 +139,7 @@ impl HttpSide {
                 Err(fault) if again && fault.kind == FaultKind::Dropped => {}
                 Err(fault) => return Err(fault),
             }
-            again &= first;
-            first = false;
+            (again, first) = (false, false);
         }
     }
 
@@ -139,7 +148,6 @@ impl HttpSide {
     }
 
     async fn modern(&self, call: &Call, known: &Known) -> Result<Sent, Fault> {
-        self.core.gate.check()?;
         let ticket = self.core.ticket();
         let body = compose::call(call, Era::Modern, known.facts.revision, &ticket.id, &ticket.token());
         let headers = modern_headers(self.net.headers(), call, known.facts.revision)?;
@@ -171,7 +179,8 @@ impl HttpSide {
     async fn legacy(self: &Arc<Self>, call: &Call) -> Result<Sent, Fault> {
         let session = match self.session(&call.session, &call.client).await {
             Ok(session) => session,
-            Err(failed) if failed.modern => {
+            // A refused handshake: perhaps it knows none any more.
+            Err(failed) if failed.modern || failed.status.is_some() => {
                 return Ok(Sent::Odd { outcome: Err(failed.fault), untouched: true });
             }
             Err(failed) => return Err(failed.fault),
@@ -235,7 +244,10 @@ impl HttpSide {
                     return Ok(session);
                 }
                 let shaken = handshake(&side.core, &side.net, &side.gate, &client).await;
-                side.core.note(shaken.as_ref().err().map(|failed| &failed.fault), true);
+                // A probe judges its own attempts: a refusal may lead it to the older transport.
+                if side.core.known().is_some() {
+                    side.core.note(shaken.as_ref().err().map(|failed| &failed.fault), true);
+                }
                 let session = place.fill(shaken?);
                 if owner == SessionKey::Catalog {
                     watch::follow(&side.core, &side.watching, &session);

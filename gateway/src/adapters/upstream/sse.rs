@@ -69,14 +69,11 @@ impl OldSse {
             return Err(broken("the answer to GET is no event stream"));
         }
         let mut stream = Stream { body: answer.into_body(), decoder: Decoder::new(self.cap), cap: self.cap };
-        let endpoint = loop {
-            let (name, data) = stream.next().await?;
-            // Nothing may come before it.
-            if name.as_deref() != Some("endpoint") {
-                return Err(broken("the stream does not begin with an `endpoint` event"));
-            }
-            break self.endpoint(&data)?;
-        };
+        let (name, data) = stream.next().await?;
+        if name.as_deref() != Some("endpoint") {
+            return Err(broken("the stream does not begin with an `endpoint` event"));
+        }
+        let endpoint = self.endpoint(&data)?;
         let end = CancellationToken::new();
         let (to, incoming) = mpsc::channel(WAITING);
         tokio::spawn(read(stream, to, end.clone()));

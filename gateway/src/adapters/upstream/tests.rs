@@ -30,6 +30,7 @@ mod legacy;
 mod modern;
 mod old_sse;
 mod stdio;
+mod tls;
 
 /// A request that a scripted server got.
 #[derive(Clone, Debug)]
@@ -71,8 +72,6 @@ pub(super) enum Do {
     Wait(Duration),
     /// Sends nothing more and waits for the client to leave.
     Hang,
-    /// Sends nothing more until told.
-    Until(Arc<Notify>),
     Close,
 }
 
@@ -216,7 +215,6 @@ async fn serve(mut stream: TcpStream, log: Arc<Log>, script: Script) {
                     }
                 }
                 Do::Wait(time) => tokio::time::sleep(time).await,
-                Do::Until(told) => told.notified().await,
                 Do::Close => return,
                 Do::Hang => {
                     let mut rest = [0; 64];

@@ -171,7 +171,7 @@ async fn read(core: &Arc<Core>, mut body: Incoming, back: Option<&Arc<Back>>, id
     let mut decoder = Decoder::new(GREETING_BYTES);
     let mut heard = false;
     loop {
-        while let Some(event) = decoder.next() {
+        for event in decoder.by_ref() {
             if event.event.as_deref().unwrap_or("message") != "message" || event.data.is_empty() {
                 continue;
             }

@@ -99,7 +99,7 @@ pub(super) fn legacy(raw: Option<&raw::Legacy>, at: &At, context: &mut Context<'
             &ttl,
             raw.session_ttl.as_ref(),
             Duration::from_secs(DAY),
-            seconds(60, 30 * DAY),
+            seconds(1, 30 * DAY),
         ),
         session_ids: match raw.session_ids {
             Some(raw::SessionIds::None) => SessionIds::None,

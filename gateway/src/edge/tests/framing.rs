@@ -5,8 +5,8 @@ use tokio::io::AsyncWriteExt;
 use super::support::{BODY_CAP, Event, Server, post};
 use crate::edge::{BodyFault, Limits, Options};
 
-/// Sends each request on a connection of its own: it must be answered with one of `statuses`, the connection must end, and
-/// the handler must not have seen it.
+/// Sends each request on a connection of its own: it must be answered with one of `statuses`, the connection
+/// must end, and the handler must not have seen it.
 async fn all_refused(requests: &[&[u8]], statuses: &[u16]) {
     let mut server = Server::plain();
     for request in requests {
@@ -166,7 +166,8 @@ async fn h6_bytes_behind_a_running_request_are_no_departure_and_no_request() {
     drop(frames);
     assert_eq!(client.chunk().await, b"");
     client.tcp.shutdown().await.unwrap();
-    // Seen while the stream ran: dropped, and the connection closed. Not seen before its end: a request of its own.
+    // Seen while the stream ran: dropped, and the connection closed. Not seen before its end: a request of
+    // its own.
     let rest = client.rest().await;
     assert!(
         rest.is_empty() || (rest.starts_with("HTTP/1.1 200") && rest.ends_with("\r\n\r\ntwo")),

@@ -160,3 +160,35 @@ async fn a_program_that_is_not_there_is_unreachable() {
     let fault = run(&client_of(server), tool_call()).await.unwrap_err();
     assert_eq!((fault.kind, fault.dispatched), (FaultKind::Unreachable, false));
 }
+
+#[tokio::test]
+async fn a_process_that_comes_back_with_another_era_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let flag = folder.path().join("old");
+    // Modern at first; once the file is there, legacy.
+    let cases = format!(
+        "*server/discover*) if [ -e {flag} ]; then error -32601; else \
+           result '{{\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{{}}}}'; fi ;; \
+         *die*) : > {flag}; exit 1 ;; {LEGACY}",
+        flag = flag.display()
+    );
+    let client = client_of(shell(&cases));
+    let mut changes = client.changes();
+    assert_eq!(run(&client, tool_call()).await.unwrap().era, Era::Modern);
+    let fault = run(&client, a_call("tools/call", &json!({"name": "die"}))).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Dropped);
+    let back = async {
+        loop {
+            match run(&client, tool_call()).await {
+                Ok(answer) => return answer,
+                Err(fault) => assert!(!fault.dispatched, "{fault}"),
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let answer = tokio::time::timeout(Duration::from_secs(30), back).await.unwrap();
+    assert_eq!(answer.era, Era::Legacy);
+    assert_eq!(changes.recv().await.unwrap(), crate::ports::upstream::Change::Restarted);
+    assert_ne!(pid(&client, 1).await, pid(&client, 2).await);
+    client.shutdown(Duration::from_secs(5)).await;
+}
