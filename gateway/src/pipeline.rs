@@ -188,7 +188,9 @@ impl Gate {
             session: bound.key,
             call_id: Arc::clone(&ledger.call_id),
         };
-        let screen = Screen::new(decoded.era, id, decoded.meta.progress_token.clone(), wanted);
+        let mut screen = Screen::new(decoded.era, id, bound.client.capabilities.clone());
+        screen.token.clone_from(&decoded.meta.progress_token);
+        screen.level = wanted;
         let exchange = forward::forward(metered, ask);
         let grace = snap.config.legacy.resume_grace;
         let gauge = Gauge::call(&self.book.metrics);

@@ -31,6 +31,8 @@ pub struct Screen {
     pub token: Option<Raw>,
     /// The least severe log level that the client asked for; None: it gets no log notifications.
     pub level: Option<LogLevel>,
+    /// What the client declared that it can do.
+    capabilities: Raw,
     partial: Vec<Raw>,
     partial_bytes: usize,
 }
@@ -47,8 +49,8 @@ pub struct Final {
 
 impl Screen {
     /// A client's side of a call.
-    pub fn new(era: Era, id: Id, token: Option<Raw>, level: Option<LogLevel>) -> Screen {
-        Screen { era, id, token, level, partial: Vec::new(), partial_bytes: 0 }
+    pub fn new(era: Era, id: Id, capabilities: Raw) -> Screen {
+        Screen { era, id, token: None, level: None, capabilities, partial: Vec::new(), partial_bytes: 0 }
     }
 
     /// `notifications/progress` with the client's own token; none when it gave no token.
@@ -140,11 +142,23 @@ impl Screen {
             ResultType::Complete => Ok(()),
             ResultType::Unknown => Err(Reject::broken(server, "unknown resultType")),
             ResultType::InputRequired => {
-                let asks = result.get("inputRequests").is_some_and(|r| r.is_object());
+                let requests = result.get("inputRequests").filter(Raw::is_object);
+                let asks = requests.is_some();
                 let state = result.get("requestState").is_some_and(|s| s.is_string());
                 let may = matches!(method, method::TOOLS_CALL | method::PROMPTS_GET | method::RESOURCES_READ);
                 if !may || !(asks || state) {
                     return Err(Reject::broken(server, "input_required where it can't be"));
+                }
+                // A client is only asked for what it declared (mrtr.mdx, server requirement 7).
+                let declared = |request: &Raw| match request.get("method").and_then(|m| m.string()).as_deref()
+                {
+                    Some("elicitation/create") => self.capabilities.get("elicitation").is_some(),
+                    Some("sampling/createMessage") => self.capabilities.get("sampling").is_some(),
+                    Some("roots/list") => self.capabilities.get("roots").is_some(),
+                    _ => false,
+                };
+                if !requests.iter().flat_map(Raw::members).all(|(_, request)| declared(&request)) {
+                    return Err(Reject::broken(server, "input of a kind that the client did not declare"));
                 }
                 if self.era == Era::Legacy {
                     let text =
