@@ -209,3 +209,10 @@ fn one_bad_child_harms_nobody_else() {
         assert!(thread.join().expect("no panic").is_some());
     }
 }
+
+#[test]
+fn list_changed_of_a_modern_child_refreshes_the_list() {
+    let args = ["--era", "modern", "--tools", "a,b", "--bad", "grows"];
+    let gateway = Gateway::start(&yaml("", &[child("up", &args, "")]));
+    wait::until("the list that the child announces", || gateway.modern().names("tools/list").len() == 3);
+}

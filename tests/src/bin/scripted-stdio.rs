@@ -114,15 +114,24 @@ fn main() {
         peer = peer.tools(tools.clone());
     }
     let peer = Arc::new(peer);
+    let (mut listened, mut listed) = (false, false);
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         note(log, &format!("< {line}"));
         let rpc = Rpc::parse(&line);
         if misbehave(&options, &rpc) {
             continue;
         }
+        listened |= rpc.method == "subscriptions/listen";
         // Only calls may take time; all else keeps the order in which it came.
         if rpc.method != "tools/call" {
             peer.handle(&rpc, "stdio", &mut Stdout);
+            listed |= rpc.method == "tools/list";
+            // Grows a tool, and says so, once somebody has read its list and listens.
+            if bad("grows") && listened && listed {
+                peer.set_tools(["a", "b", "c"].map(simple_tool).to_vec());
+                write(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+                (listened, listed) = (false, false);
+            }
             note_state(log, &peer);
         } else {
             let peer = Arc::clone(&peer);

@@ -85,6 +85,13 @@ impl Mux {
         Ok(pending)
     }
 
+    /// Sends a request that is answered by announcements (`subscriptions/listen`): it counts as no call, and
+    /// what the server answers at its end is dropped.
+    pub async fn listen(&self, body: impl FnOnce(&Id, &Raw) -> Bytes + Send) -> Result<(), Fault> {
+        let id = Id::from_number(self.router.table.lock().reserve());
+        self.router.pipe.send(body(&id, &id.raw())).await
+    }
+
     /// Sends a notification.
     pub async fn notify(&self, method: &str, params: Option<&Raw>) -> Result<(), Fault> {
         if let Some(fault) = self.router.table.lock().ended() {

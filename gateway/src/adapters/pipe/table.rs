@@ -117,6 +117,12 @@ impl Table {
         Table { last: 0, calls: BTreeMap::new(), limit, used_at: now, quiet_until: now, ended: None }
     }
 
+    /// An id whose answer nobody waits for: it is dropped like a late one.
+    pub(crate) fn reserve(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
     /// Opens a call under a fresh id.
     pub(crate) fn open(&mut self, progress: bool, now: Instant) -> Result<Inbox, Fault> {
         if let Some(fault) = &self.ended {

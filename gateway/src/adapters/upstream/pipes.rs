@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _};
 use mcp::era::Era;
 use mcp::json::Raw;
+use mcp::message::Id;
 use mcp::meta::LogLevel;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -22,6 +23,7 @@ use super::greet;
 use super::handshake::Failed;
 use super::pool::{Entry, Key, Pool, Slot};
 use super::sessions::logs;
+use super::watch;
 use crate::adapters::pipe::{Mux, MuxChange, MuxEvent, MuxOptions, Pipe};
 use crate::config::Isolation;
 use crate::ports::upstream::{
@@ -236,7 +238,17 @@ impl Pipes {
             return;
         }
         let (core, mut changes) = (Arc::clone(&self.core), conn.mux.changes());
+        let (lists, revision) = (watch::announced(&conn.facts), conn.facts.revision);
+        // Legacy servers announce unasked, modern ones want a subscription. The pipe must not live for it.
+        let mux = (conn.way == Way::Modern && !lists.is_empty()).then(|| Arc::downgrade(&conn.mux));
         tokio::spawn(async move {
+            if let Some(mux) = mux.and_then(|mux| mux.upgrade()) {
+                let call = watch::listen_call(&lists);
+                let body = |id: &Id, token: &Raw| compose::call(&call, Era::Modern, revision, id, token);
+                if let Err(fault) = mux.listen(body).await {
+                    tracing::debug!(server = %core.server, %fault, "no subscription");
+                }
+            }
             // Ends with the multiplexer, whose end closes the channel.
             loop {
                 match changes.recv().await {

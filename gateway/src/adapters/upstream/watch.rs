@@ -51,7 +51,7 @@ impl Drop for Place {
 }
 
 /// The lists that a server says it announces changes of.
-fn announced(facts: &Facts) -> Vec<&'static str> {
+pub(super) fn announced(facts: &Facts) -> Vec<&'static str> {
     let tells = |list: &&str| {
         facts.capabilities.at(&[list, "listChanged"]).and_then(|v| v.boolean()).unwrap_or_default()
     };
