@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::answers::{VERSION, card};
 use crate::catalog::member::Member;
 use crate::edge::Counters;
-use crate::pipeline::{Gate, Snapshot};
+use crate::gate::{Gate, Snapshot};
 use crate::wire::{Full, Handler, Head, Reply, Work};
 
 /// Answers the admin listener's requests.

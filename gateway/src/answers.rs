@@ -14,8 +14,8 @@ use mcp::json::{ArrayWriter, ObjectWriter, Raw};
 use mcp::message::Message;
 
 use crate::catalog::member::Member;
-use crate::pipeline::Snapshot;
-use crate::reject::Reject;
+use crate::gate::Snapshot;
+use crate::reject::{Reject, Why};
 use crate::sessions::Session;
 use crate::stages::route::{self, CARD_URI, Local};
 use crate::stages::session::Bound;
@@ -78,12 +78,13 @@ pub async fn answer(asking: &Asking<'_>, local: Local) -> Result<Answer, Reject>
         Local::Discover => identity::discover(asking).await.map(Answer::from),
         Local::Initialize => identity::initialize(asking).await,
         Local::List(kind) => lists::list(asking, kind).await.map(Answer::from),
-        Local::SetLevel(level) => {
-            if let Some(session) = &asking.bound.session {
+        Local::SetLevel(level) => match asking.bound.session.as_ref().filter(|session| session.named) {
+            Some(session) => {
                 session.state.set_level(level);
+                Ok(Raw::empty_object().into())
             }
-            Ok(Raw::empty_object().into())
-        }
+            None => Err(Reject::new(Why::Method, "a log level needs a session, and none is given out here")),
+        },
         Local::Card => Ok(card_contents(asking).into()),
         Local::Ping | Local::Cancelled(_) | Local::Nothing => Ok(Raw::empty_object().into()),
     }

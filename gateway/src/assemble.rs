@@ -17,8 +17,8 @@ use crate::adapters::upstream::{Deps, ServerClient};
 use crate::catalog::member::{Member, Shared};
 use crate::catalog::{Catalog, Owners};
 use crate::config::Checked;
+use crate::gate::{Gate, Snapshot};
 use crate::inflight::Inflight;
-use crate::pipeline::{Gate, Snapshot};
 use crate::ports::clock::SystemClock;
 use crate::ports::journal::NoJournal;
 use crate::ports::upstream::Client;
@@ -51,10 +51,10 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
         owners: owners.clone(),
         metrics: Arc::clone(&book.metrics),
     };
-    let members = config.servers.iter().map(|server| {
+    let members = config.servers.iter().enumerate().map(|(order, server)| {
         let spec = Arc::new(server.clone());
         let upstream = ServerClient::new(Arc::clone(&spec), deps.clone());
-        Member::new(spec, upstream, shared.clone())
+        Member::new(spec, upstream, order, shared.clone())
     });
     let catalog = Arc::new(Catalog::new(members.collect(), owners, changed));
     let sealer = Sealer::new(&config.keys.seal).ok_or("the system gives no random bytes")?;
@@ -71,7 +71,9 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
         clock: Arc::new(SystemClock),
         inflight: Inflight::default(),
         places: Arc::new(Semaphore::new(config.limits.requests)),
+        streams: Arc::new(Semaphore::new(config.limits.streams)),
         draining: CancellationToken::new(),
+        closing: CancellationToken::new(),
         warm: CancellationToken::new(),
     }))
 }
@@ -100,7 +102,7 @@ const MAX_WARM_UP: Duration = Duration::from_secs(60);
 
 /// A client that declared nothing: the lists that are read at the start are read for it.
 pub fn nobody() -> Client {
-    Client { capabilities: Raw::empty_object(), info: None }
+    Client::new(Raw::empty_object(), None)
 }
 
 /// Ends all sessions and children.

@@ -3,6 +3,7 @@
 
 pub mod manifest;
 pub mod member;
+mod owners;
 mod reader;
 mod slot;
 
@@ -14,12 +15,12 @@ use futures_util::future::join_all;
 use mcp::entry::EntryKind;
 use mcp::era::Era;
 use mcp::json::Raw;
-use parking_lot::RwLock;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 use self::manifest::{Listed, Manifest};
 use self::member::Member;
+pub use self::owners::Owners;
 use crate::ports::upstream::{Client, Fault};
 
 /// A merged list waits this long for servers whose list was never read; theirs come with the next one, which
@@ -33,24 +34,6 @@ pub struct Changed {
     pub server: String,
     /// Which.
     pub kind: EntryKind,
-}
-
-/// Who listed which `https:` resource: these URIs stay as they are, so their server can't be read off them.
-#[derive(Clone, Default)]
-pub struct Owners(Arc<RwLock<HashMap<String, String>>>);
-
-impl Owners {
-    fn claim(&self, server: &str, manifest: &Manifest) {
-        let mut owners = self.0.write();
-        owners.retain(|_, owner| owner != server);
-        for entry in manifest.entries.iter().filter(|entry| entry.own == entry.exposed) {
-            owners.entry(entry.own.clone()).or_insert_with(|| server.to_owned());
-        }
-    }
-
-    fn of(&self, uri: &str) -> Option<String> {
-        self.0.read().get(uri).cloned()
-    }
 }
 
 /// All servers.
@@ -118,7 +101,7 @@ impl Catalog {
 
     /// The server that listed this `https:` resource.
     pub fn owner(&self, uri: &str) -> Option<&Arc<Member>> {
-        self.owners.of(uri).and_then(|server| self.member(&server))
+        self.owners.of(uri).and_then(|order| self.members.get(order))
     }
 
     /// Changes that clients can see.

@@ -13,8 +13,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::answers::stream::announcement;
+use crate::gate::{Gate, Host, Snapshot};
 use crate::pipeline::live::{Live, Step};
-use crate::pipeline::{Gate, Host, Outcome, Snapshot};
+use crate::pipeline::{Begun, Outcome};
 use crate::reject::{Reject, Why};
 use crate::stages::admit::{Admitted, Endpoint, Verb, Via};
 use crate::stages::decode::{self, Body, Decoded};
@@ -97,7 +98,9 @@ impl Reading {
         };
         let (gate, host, out) = (Arc::clone(&self.gate), Arc::clone(&self.host), self.out.clone());
         let snap = Arc::clone(snap);
-        let work = async move { one(&gate, &snap, decoded, &host, &out).await };
+        // Begun here, so that a cancellation that comes next finds it.
+        let begun = gate.begin(&snap, decoded, Some(&host));
+        let work = async move { one(&gate, &snap, begun, &host, &out).await };
         if alone {
             work.await;
             return;
@@ -109,8 +112,8 @@ impl Reading {
     }
 }
 
-async fn one(gate: &Gate, snap: &Snapshot, decoded: Decoded, host: &Host, out: &mpsc::Sender<Bytes>) {
-    let answer = match gate.message(snap, decoded, Some(host)).await {
+async fn one(gate: &Gate, snap: &Snapshot, begun: Begun, host: &Host, out: &mpsc::Sender<Bytes>) {
+    let answer = match gate.proceed(snap, begun, Some(host)).await {
         Outcome::Accepted => return,
         Outcome::Answer(message, _) => message,
         // A notification is never answered.

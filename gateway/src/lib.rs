@@ -11,6 +11,7 @@ pub mod catalog;
 pub mod cli;
 pub mod config;
 pub mod edge;
+pub mod gate;
 pub mod host;
 pub mod inflight;
 pub mod pipeline;

@@ -34,6 +34,8 @@ pub struct Session {
     pub client: Client,
     /// What changes during the session.
     pub state: Arc<State>,
+    /// Whether it has a name of its own. Without session ids all requests of a principal are one conversation.
+    pub named: bool,
 }
 
 /// Whom a session belongs to: nobody else's request opens its id.
@@ -85,7 +87,7 @@ impl Sessions {
     /// A session that lives as long as its connection, without an id (`tollgate stdio`).
     pub fn unsealed(&self, revision: Revision, client: Client) -> Option<Session> {
         let sid = self.sealer.random()?;
-        Some(Session { sid, revision, client, state: self.state(sid) })
+        Some(Session { sid, revision, client, state: self.state(sid), named: true })
     }
 
     /// Mints a session, and its id.
@@ -102,8 +104,8 @@ impl Sessions {
         let sid = self.sealer.random().ok_or("no random bytes from the system")?;
         let expires = seconds(now.checked_add(self.ttl).unwrap_or(now));
         for info in [client.info.clone(), None] {
-            let client = Client { capabilities: client.capabilities.clone(), info };
-            let session = Session { sid, revision, client, state: self.state(sid) };
+            let client = Client { info, ..client.clone() };
+            let session = Session { sid, revision, client, state: self.state(sid), named: true };
             let plain = encode(&session, owner, expires);
             let id =
                 self.sealer.seal(Use::Session, plain.bytes()).ok_or("no random bytes from the system")?;
@@ -127,12 +129,15 @@ impl Sessions {
         let expires = u64::try_from(plain.get("x")?.integer()?).ok()?;
         let live = theirs == owner.principal.as_slice() && text("t")? == owner.task && seconds(now) < expires;
         let revision = Revision::parse(&text("r")?)?;
-        let state = self.state(sid);
-        if !live || state.closed.is_cancelled() {
+        if !live {
             return None;
         }
-        let client = Client { capabilities: plain.get("c")?, info: plain.get("i") };
-        Some(Session { sid, revision, client, state })
+        let state = self.state(sid);
+        if state.closed.is_cancelled() {
+            return None;
+        }
+        let client = Client::new(plain.get("c")?, plain.get("i"));
+        Some(Session { sid, revision, client, state, named: true })
     }
 
     /// Closes a session on this replica: its id is worth nothing any more and its streams end.
@@ -171,7 +176,7 @@ mod tests {
 
     fn client(capabilities: &str) -> Client {
         let capabilities = Raw::parse(Bytes::from(capabilities.to_owned()), &Limits::REQUEST).unwrap();
-        Client { capabilities, info: Some(Raw::from_str_value("someone")) }
+        Client::new(capabilities, Some(Raw::from_str_value("someone")))
     }
 
     #[test]

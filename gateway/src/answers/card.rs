@@ -5,7 +5,7 @@ use mcp::era::Revision;
 use mcp::json::{ArrayWriter, ObjectWriter, Raw};
 
 use super::{NAME, VERSION};
-use crate::pipeline::Snapshot;
+use crate::gate::Snapshot;
 
 /// Builds the card.
 pub fn card(snap: &Snapshot) -> Raw {

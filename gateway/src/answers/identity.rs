@@ -1,6 +1,8 @@
 //! `server/discover` and `initialize`: the gateway's own identity with the merged capabilities of the servers
 //! behind it. What can't be served yet is not declared.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use mcp::era::{Era, Revision};
 use mcp::json::{ArrayWriter, Key, ObjectWriter, Raw};
@@ -9,11 +11,13 @@ use tokio::time::timeout;
 
 use super::{Answer, Asking, NAME, VERSION, card, complete};
 use crate::catalog::PATIENCE;
+use crate::catalog::member::Member;
 use crate::config::SessionIds;
 use crate::ports::upstream::{Client, Facts};
 use crate::reject::{Reject, Why};
 use crate::sessions::Owner;
 use crate::stages::admit::Via;
+use crate::stages::session;
 
 /// Instructions of all servers together are cut at this many bytes.
 const MAX_INSTRUCTIONS: usize = 32 * 1024;
@@ -28,7 +32,7 @@ pub(super) async fn discover(asking: &Asking<'_>) -> Result<Raw, Reject> {
     let mut result = ObjectWriter::new();
     complete(&mut result, Era::Modern, Some(DISCOVER_TTL_MS));
     let mut versions = ArrayWriter::new();
-    for revision in Revision::SUPPORTED {
+    for revision in session::supported(&asking.snap.config.legacy, asking.now) {
         versions.push_str(revision.as_str());
     }
     result.raw("supportedVersions", &versions.finish());
@@ -55,7 +59,7 @@ pub(super) async fn initialize(asking: &Asking<'_>) -> Result<Answer, Reject> {
     if !capabilities.is_object() {
         return Err(Reject::new(Why::Params, "params.capabilities must be an object"));
     }
-    let client = Client { capabilities, info: member("clientInfo").filter(Raw::is_object) };
+    let client = Client::new(capabilities, member("clientInfo").filter(Raw::is_object));
     let merged = merge(asking, &client).await?;
     let mut result = ObjectWriter::new();
     result.string("protocolVersion", revision.as_str());
@@ -116,8 +120,8 @@ async fn merge(asking: &Asking<'_>, client: &Client) -> Result<Merged, Reject> {
     let asked = members.iter().map(|member| async move {
         let facts = match member.spec.required {
             true => member.facts(client).await,
-            // Who is late is told of by `list_changed`.
-            false => match timeout(PATIENCE, member.facts(client)).await {
+            // Who is late is told of by `list_changed`; who failed the last time is asked, and not waited for.
+            false => match timeout(patience(member), member.facts(client)).await {
                 Ok(facts) => facts,
                 Err(_) => return Ok(None),
             },
@@ -143,6 +147,10 @@ async fn merge(asking: &Asking<'_>, client: &Client) -> Result<Merged, Reject> {
     }
     let instructions = Some(instructions).filter(|text| !text.is_empty());
     Ok(Merged { capabilities: declare(asking.era(), &all), instructions })
+}
+
+fn patience(member: &Member) -> Duration {
+    if member.upstream.status().connected == Some(false) { Duration::ZERO } else { PATIENCE }
 }
 
 /// Capabilities: what at least one server has, without what is not served yet. `tools` and `resources` are always

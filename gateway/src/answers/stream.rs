@@ -1,7 +1,11 @@
 //! The legacy era's `GET` and `DELETE`: the stream of announcements of a session, and its end. The modern era has
 //! neither.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use bytes::Bytes;
+use futures_util::future::join_all;
 use futures_util::stream;
 use http::StatusCode;
 use mcp::entry::EntryKind;
@@ -13,12 +17,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::catalog::Changed;
 use crate::config::SessionIds;
+use crate::gate::{Gate, Snapshot};
 use crate::pipeline::live::{Gauge, KEEP_ALIVE};
-use crate::pipeline::{Gate, Snapshot, reply};
+use crate::pipeline::reply;
 use crate::ports::upstream::SessionKey;
 use crate::reject::{Reject, Why};
 use crate::sessions::Session;
-use crate::stages::admit::{Admitted, Endpoint};
+use crate::stages::admit::{self, Admitted, Endpoint, Verb};
 use crate::stages::session::{self, SESSION_HEADER};
 use crate::stages::{identify, route};
 use crate::wire::{Full, Reply};
@@ -29,6 +34,9 @@ pub fn open(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
         Ok(session) => session,
         Err(reject) => return gate.refusal(snap, &reject).into(),
     };
+    let Ok(place) = Arc::clone(&gate.streams).try_acquire_owned() else {
+        return gate.refusal(snap, &Reject::new(Why::Busy, "too many streams are open")).into();
+    };
     let only = match &admitted.endpoint {
         Endpoint::All => None,
         Endpoint::One(server) => Some(server.clone()),
@@ -38,7 +46,8 @@ pub fn open(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
         only,
         closed: session.state.closed().clone(),
         draining: gate.draining.clone(),
-        _gauge: Gauge::stream(&gate.book.metrics),
+        waiting: VecDeque::new(),
+        _held: (place, Gauge::stream(&gate.book.metrics)),
     };
     // The first comment goes out at once, so that the client sees the stream open.
     let state = Some((listener, Some(sse::comment())));
@@ -54,7 +63,7 @@ pub fn open(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
 }
 
 /// Closes a session; its sessions at servers are closed with it.
-pub async fn close(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
+pub fn close(gate: &Gate, snap: &Arc<Snapshot>, admitted: &Admitted) -> Reply {
     if snap.config.legacy.session_ids == SessionIds::None {
         return Full::empty(StatusCode::OK).into();
     }
@@ -62,23 +71,26 @@ pub async fn close(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
         Ok(session) => session,
         Err(reject) => return gate.refusal(snap, &reject).into(),
     };
-    end(snap, &session).await;
+    // Here it ends at once; what servers take to end theirs is not the client's to wait for.
+    snap.sessions.close(&session);
+    tokio::spawn(end(Arc::clone(snap), session));
     Full::empty(StatusCode::OK).into()
 }
 
-/// Ends a session here and at all servers.
-pub async fn end(snap: &Snapshot, session: &Session) {
-    snap.sessions.close(session);
-    let principal = identify::anonymous();
-    let key = SessionKey::Caller { principal, conversation: session.sid };
+/// Ends a session at all servers.
+async fn end(snap: Arc<Snapshot>, session: Session) {
+    let key = SessionKey::Caller { principal: identify::anonymous(), conversation: session.sid };
     let ends = snap.catalog.members().iter().map(|member| member.upstream.end_session(&key));
-    futures_util::future::join_all(ends).await;
+    join_all(ends).await;
 }
 
 fn session_of(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Result<Session, Reject> {
     // Without a session the request is of the modern era, which has neither method.
     if !admitted.headers.contains_key(SESSION_HEADER) || snap.config.legacy.session_ids == SessionIds::None {
         return Err(Reject::new(Why::MethodNotAllowed, "use POST; GET and DELETE belong to legacy sessions"));
+    }
+    if admitted.verb == Verb::Get {
+        admit::check_accept(&admitted.headers, &["text/event-stream"])?;
     }
     route::endpoint(&snap.catalog, &admitted.endpoint)?;
     session::open(&gate.desk(snap, None), &admitted.headers, &identify::anonymous())
@@ -90,7 +102,8 @@ pub struct Listener {
     only: Option<String>,
     closed: CancellationToken,
     draining: CancellationToken,
-    _gauge: Gauge,
+    waiting: VecDeque<EntryKind>,
+    _held: reply::Held,
 }
 
 impl Listener {
@@ -98,6 +111,9 @@ impl Listener {
     async fn next(&mut self) -> Option<Bytes> {
         let quiet = Instant::now() + KEEP_ALIVE;
         loop {
+            if let Some(kind) = self.waiting.pop_front() {
+                return Some(reply::event(&announcement(kind)));
+            }
             let change = tokio::select! {
                 biased;
                 () = self.closed.cancelled() => return None,
@@ -108,8 +124,10 @@ impl Listener {
             match change {
                 Ok(change) if self.only.as_ref().is_some_and(|only| *only != change.server) => {}
                 Ok(change) => return Some(reply::event(&announcement(change.kind))),
-                // Some were missed: tools are what matters most, and a list costs little.
-                Err(RecvError::Lagged(_)) => return Some(reply::event(&announcement(EntryKind::Tool))),
+                // Some were missed: any list may have changed.
+                Err(RecvError::Lagged(_)) => {
+                    self.waiting = [EntryKind::Tool, EntryKind::Prompt, EntryKind::Resource].into();
+                }
                 Err(RecvError::Closed) => return None,
             }
         }

@@ -105,6 +105,9 @@ impl Manifest {
             _ => ParamHeaders::default(),
         };
         let exposed = expose(naming, kind, &checked.key);
+        if self.exposed.contains_key(&exposed) {
+            return Err("its shortened name is the same as another's");
+        }
         let said = raw.get("description").and_then(|d| d.string());
         let exposed_raw = match kind {
             EntryKind::Tool | EntryKind::Prompt => {
@@ -118,7 +121,7 @@ impl Manifest {
             EntryKind::Resource | EntryKind::Template => entry::rewrite(&checked, kind, &exposed, None),
         };
         let output = OnceLock::new();
-        Ok(Listed { own: checked.key, exposed, raw: raw.clone(), exposed_raw, params, output })
+        Ok(Listed { own: checked.key, exposed, raw: checked.raw, exposed_raw, params, output })
     }
 
     fn add(&mut self, entry: Listed) {
@@ -132,11 +135,6 @@ impl Manifest {
         if self.dropped.len() < MAX_REASONS {
             self.dropped.push((name.to_owned(), reason));
         }
-    }
-
-    /// The entry of this own name.
-    pub fn by_own(&self, name: &str) -> Option<&Listed> {
-        self.own.get(name).and_then(|at| self.entries.get(*at))
     }
 
     /// The entry of this exposed name.

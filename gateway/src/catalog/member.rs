@@ -9,13 +9,12 @@ use lru::LruCache;
 use mcp::entry::EntryKind;
 use metrics::Metrics;
 use parking_lot::Mutex;
-use ring::digest::{SHA256, digest};
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, timeout};
 
 use super::manifest::{Listed, Manifest, Naming, expose};
 use super::slot::{Look, MIN_INTERVAL, Slot};
-use super::{Changed, Owners, reader};
+use super::{Changed, Owners, PATIENCE, reader};
 use crate::config::{Lists, Server};
 use crate::ports::upstream::{Change, Client, Facts, Fault, FaultKind, SessionKey, Upstream};
 
@@ -31,6 +30,8 @@ pub struct Member {
     pub spec: Arc<Server>,
     /// The way to it.
     pub upstream: Arc<dyn Upstream>,
+    /// Its place in the configuration.
+    order: usize,
     shared: Shared,
     slots: Mutex<LruCache<SlotKey, Arc<Cell>>>,
 }
@@ -67,11 +68,6 @@ impl Found {
     pub fn entry(&self) -> Option<&Listed> {
         self.manifest.entries.get(self.at)
     }
-
-    /// The list.
-    pub fn manifest(&self) -> &Manifest {
-        &self.manifest
-    }
 }
 
 /// How a name is meant.
@@ -85,8 +81,8 @@ pub enum Name<'a> {
 
 impl Member {
     /// A server that nothing is known of yet.
-    pub fn new(spec: Arc<Server>, upstream: Arc<dyn Upstream>, shared: Shared) -> Arc<Member> {
-        Arc::new(Member { spec, upstream, shared, slots: Mutex::new(LruCache::new(VARIANTS)) })
+    pub fn new(spec: Arc<Server>, upstream: Arc<dyn Upstream>, order: usize, shared: Shared) -> Arc<Member> {
+        Arc::new(Member { spec, upstream, order, shared, slots: Mutex::new(LruCache::new(VARIANTS)) })
     }
 
     /// What the server says of itself.
@@ -121,8 +117,22 @@ impl Member {
                 self.refresh(kind, &cell);
                 return Ok(manifest);
             }
-            Look::Failed(fault) => return Err(fault),
+            Look::Failed(fault) => {
+                cell.slot.lock().miss();
+                return Err(fault);
+            }
             Look::Read(old) => old,
+        };
+        // Who waits for a reading that hangs waits no longer than the first who did; and who can do without the
+        // list does not wait for one that failed the last time.
+        let patience = {
+            let slot = cell.slot.lock();
+            let flown = slot.airborne(Instant::now()).unwrap_or_default();
+            if slot.failing() && patience <= PATIENCE {
+                Duration::ZERO
+            } else {
+                patience.saturating_sub(flown)
+            }
         };
         let mut landing = self.refresh(kind, &cell);
         // The sender is dropped when the reading is over, which ends `changed` with an error.
@@ -161,6 +171,16 @@ impl Member {
         Ok(found(self.manifest(kind, client, patience).await?, name))
     }
 
+    /// Whether the server's tools were read for anybody and are still worth showing.
+    pub fn ready(&self) -> bool {
+        let grace = self.shared.lists.grace;
+        let slots = self.slots.lock();
+        slots.iter().filter(|((kind, _), _)| *kind == EntryKind::Tool).any(|(_, cell)| {
+            let look = cell.slot.lock().look(Instant::now(), grace);
+            matches!(look, Look::Fresh(_) | Look::Stale(_) | Look::Read(Some(_)))
+        })
+    }
+
     /// Reads a list anew and waits for it.
     pub async fn reread(self: &Arc<Self>, kind: EntryKind, client: &Client) {
         let cell = self.cell(kind, client);
@@ -174,12 +194,9 @@ impl Member {
     }
 
     fn cell(&self, kind: EntryKind, client: &Client) -> Arc<Cell> {
-        let mut variant = [0; 32];
-        let hash = digest(&SHA256, client.capabilities.bytes());
-        variant.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
         // The name of the client is not part of what a list may depend on.
         let cell = || Arc::new(Cell { client: client.clone(), slot: Mutex::default() });
-        self.slots.lock().get_or_insert((kind, variant), cell).clone()
+        self.slots.lock().get_or_insert((kind, client.variant), cell).clone()
     }
 
     fn refresh(self: &Arc<Self>, kind: EntryKind, cell: &Arc<Cell>) -> watch::Receiver<()> {
@@ -189,10 +206,14 @@ impl Member {
             tokio::spawn(async move {
                 let result = member.read(kind, &cell.client).await.map(Arc::new);
                 member.note(kind, &result);
-                let changed = cell.slot.lock().land(result, Instant::now());
+                let landed = cell.slot.lock().land(result, Instant::now());
                 drop(lead);
-                if changed {
+                if landed.changed {
                     member.shared.changed.send(Changed { server: member.spec.id.clone(), kind }).ok();
+                }
+                if landed.again {
+                    tokio::time::sleep(MIN_INTERVAL).await;
+                    member.refresh(kind, &cell);
                 }
             });
         }
@@ -224,8 +245,8 @@ impl Member {
                 }
                 let dropped = u64::try_from(manifest.dropped.len()).unwrap_or(u64::MAX);
                 self.shared.metrics.dropped(server, kind.result_member(), dropped);
-                if kind == EntryKind::Resource {
-                    self.shared.owners.claim(server, manifest);
+                if matches!(kind, EntryKind::Resource | EntryKind::Template) {
+                    self.shared.owners.claim(self.order, kind, manifest);
                 }
             }
             Err(fault) => {

@@ -22,7 +22,12 @@ const LAST_BACKOFF: Duration = Duration::from_secs(30);
 pub(super) struct Slot {
     good: Option<Arc<Manifest>>,
     failure: Option<Failure>,
-    dirty: bool,
+    /// Changes that the server announced, and how many of them the list already knows.
+    announced: u64,
+    known: u64,
+    boarding: u64,
+    /// Somebody was answered without this list.
+    missed: bool,
     flight: Option<watch::Receiver<()>>,
     attempted: Option<Instant>,
 }
@@ -47,6 +52,15 @@ pub(super) enum Look {
     Failed(Fault),
 }
 
+/// What a reading that is over means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Landed {
+    /// What clients see has changed.
+    pub(super) changed: bool,
+    /// The server announced another change meanwhile: the list must be read once more.
+    pub(super) again: bool,
+}
+
 impl Slot {
     /// What to do now. `grace` is how long the last good list outlives failures.
     pub(super) fn look(&self, now: Instant, grace: Duration) -> Look {
@@ -57,7 +71,7 @@ impl Slot {
             (None, Some(failure)) => Look::Failed(failure.fault.clone()),
             (None, None) => Look::Read(None),
             (Some(good), None) if self.failure.is_some() => Look::Stale(good),
-            (Some(good), None) if self.dirty => Look::Read(Some(good)),
+            (Some(good), None) if self.announced > self.known => Look::Read(Some(good)),
             (Some(good), None) => {
                 let age = now.duration_since(good.read);
                 if age < good.ttl.max(MIN_INTERVAL) {
@@ -71,9 +85,26 @@ impl Slot {
         }
     }
 
-    /// Whether a name that is not in the list is worth another look at the server.
+    /// Whether a name that is not in the list is worth another look at the server, or is perhaps in the list that
+    /// is just being read.
     pub(super) fn may_reread(&self, now: Instant) -> bool {
-        self.flight.is_none() && self.attempted.is_none_or(|at| now.duration_since(at) >= MIN_INTERVAL)
+        self.flight.is_some() || self.attempted.is_none_or(|at| now.duration_since(at) >= MIN_INTERVAL)
+    }
+
+    /// Whether the last reading failed.
+    pub(super) fn failing(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// How long the reading under way has been going on.
+    pub(super) fn airborne(&self, now: Instant) -> Option<Duration> {
+        let flying = self.flight.as_ref().is_some_and(|flight| flight.has_changed().is_ok());
+        self.attempted.filter(|_| flying).map(|at| now.duration_since(at))
+    }
+
+    /// Notes that somebody was answered without this list: its arrival is a change.
+    pub(super) fn miss(&mut self) {
+        self.missed = true;
     }
 
     /// Joins the reading under way, or takes it on: then the sender must be kept until it is over.
@@ -86,32 +117,38 @@ impl Slot {
         let (sender, receiver) = watch::channel(());
         self.flight = Some(receiver.clone());
         self.attempted = Some(now);
-        self.dirty = false;
+        self.boarding = self.announced;
         (receiver, Some(sender))
     }
 
-    /// The reading is over. True when what clients see has changed.
-    pub(super) fn land(&mut self, result: Result<Arc<Manifest>, Fault>, now: Instant) -> bool {
+    /// The reading is over.
+    pub(super) fn land(&mut self, result: Result<Arc<Manifest>, Fault>, now: Instant) -> Landed {
         self.flight = None;
+        let again = self.announced > self.boarding;
         match result {
             Ok(manifest) => {
-                let changed = self.good.as_ref().is_none_or(|old| old.digest != manifest.digest);
+                let changed = match &self.good {
+                    Some(old) => old.digest != manifest.digest,
+                    None => self.missed,
+                };
+                self.missed = false;
                 self.failure = None;
+                self.known = self.boarding;
                 self.good = Some(manifest);
-                changed
+                Landed { changed, again }
             }
             Err(fault) => {
                 let backoff =
                     self.failure.as_ref().map_or(FIRST_BACKOFF, |f| (f.backoff * 2).min(LAST_BACKOFF));
                 self.failure = Some(Failure { fault, at: now, backoff });
-                false
+                Landed { changed: false, again: false }
             }
         }
     }
 
     /// The server says that the list has changed.
     pub(super) fn soil(&mut self) {
-        self.dirty = true;
+        self.announced += 1;
     }
 
     /// The last list and the last failure, for `/status`.
@@ -168,5 +205,15 @@ mod tests {
         slot.land(Ok(manifest(60)), Instant::now());
         slot.soil();
         assert!(matches!(slot.look(Instant::now(), Duration::ZERO), Look::Read(Some(_))));
+        let lead = slot.board(Instant::now()).1;
+        assert!(matches!(slot.look(Instant::now(), Duration::ZERO), Look::Read(Some(_))), "being read");
+        slot.soil();
+        let landed = slot.land(Ok(manifest(60)), Instant::now());
+        drop(lead);
+        assert!(landed.again, "a change announced during the reading");
+        assert!(matches!(slot.look(Instant::now(), Duration::ZERO), Look::Read(Some(_))));
+        drop(slot.board(Instant::now()));
+        assert!(!slot.land(Ok(manifest(60)), Instant::now()).again);
+        assert!(matches!(slot.look(Instant::now(), Duration::ZERO), Look::Fresh(_)));
     }
 }

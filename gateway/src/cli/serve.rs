@@ -15,10 +15,14 @@ use crate::admin::Admin;
 use crate::assemble;
 use crate::config::{Checked, Options};
 use crate::edge::{self, Counters, Limits, certs::Certificates};
-use crate::pipeline::{Front, Gate};
+use crate::gate::Gate;
+use crate::pipeline::front::Front;
 
 /// How often certificate files are looked at.
 const CERTIFICATES: Duration = Duration::from_secs(2);
+
+/// How long before the end of the drain calls end with an error.
+const LAST_CALL: Duration = Duration::from_millis(500);
 
 /// Serve the gateway that a configuration file describes.
 #[derive(Debug, Args)]
@@ -83,6 +87,7 @@ pub async fn serve(
     }
     tokio::spawn(assemble::warm_up(Arc::clone(&gate)));
     tokio::spawn(until_told(Arc::clone(&gate))?);
+    tokio::spawn(last_call(Arc::clone(&gate), drain));
     addresses.print(out).and_then(|()| started(&addresses, out)).map_err(|e| format!("stdout: {e}"))?;
     let drained = front.await.map_err(|e| e.to_string())?;
     if drained.cut > 0 {
@@ -94,6 +99,13 @@ pub async fn serve(
         backstage.await.ok();
     }
     Ok(())
+}
+
+/// Before what is still under way is cut at the end of the drain, its clients are told.
+async fn last_call(gate: Arc<Gate>, drain: Duration) {
+    gate.draining.cancelled().await;
+    tokio::time::sleep(drain.saturating_sub(LAST_CALL)).await;
+    gate.closing.cancel();
 }
 
 /// Where the gateway listens.

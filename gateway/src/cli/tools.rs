@@ -15,7 +15,7 @@ use crate::assemble;
 use crate::catalog::manifest::Listed;
 use crate::catalog::member::Member;
 use crate::config::Options;
-use crate::pipeline::{Gate, Snapshot};
+use crate::gate::{Gate, Snapshot};
 use crate::stages::authorize;
 
 /// Show the tools, prompts and resources that a host would see.

@@ -59,6 +59,7 @@ pub(super) fn take(
     let mut parts = replace(session);
     check_size(&parts.headers, version_h2, limits)?;
     host(&mut parts)?;
+    one_framing(&parts.headers)?;
     let framing = framing(&parts);
     for name in HOP {
         parts.headers.remove(name);
@@ -70,6 +71,19 @@ pub(super) fn take(
     let head =
         Head { method: parts.method, path, query, headers: parts.headers, peer: Some(peer), tls, version_h2 };
     Ok((head, framing))
+}
+
+/// Exactly one length, or the one coding `chunked`. RFC 9112 §6.3 lets a recipient fold equal lengths and §6.1 names
+/// more codings; what two parsers could read in two ways is refused here.
+fn one_framing(headers: &HeaderMap) -> Result<(), StatusCode> {
+    let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
+    let length = lengths.next().is_none_or(|value| value.as_bytes().iter().all(u8::is_ascii_digit));
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let coding = codings.next().is_none_or(|value| value.as_bytes().eq_ignore_ascii_case(b"chunked"));
+    match length && coding && lengths.next().is_none() && codings.next().is_none() {
+        true => Ok(()),
+        false => Err(StatusCode::BAD_REQUEST),
+    }
 }
 
 /// Leaves Pingora a header with what it still looks at (method and version) and takes the rest. Without the

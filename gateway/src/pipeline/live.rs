@@ -10,10 +10,11 @@ use http::StatusCode;
 use mcp::era::Era;
 use mcp::message;
 use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::inflight;
 use crate::ports::journal::Ending;
-use crate::ports::upstream::{Event, Fault};
+use crate::ports::upstream::{Event, Fault, FaultKind};
 use crate::reject::Reject;
 use crate::stages::admit::Via;
 use crate::stages::forward::Exchange;
@@ -39,6 +40,8 @@ pub struct Parts {
     pub grace: Duration,
     /// Counts it as under way.
     pub gauge: Gauge,
+    /// Cancelled shortly before the process cuts what is still under way.
+    pub closing: CancellationToken,
 }
 
 /// A gauge that is one higher as long as this lives.
@@ -99,6 +102,9 @@ impl Live {
                 biased;
                 () = parts.entry.token().cancelled() => return self.cancelled(),
                 event = parts.exchange.next() => event,
+                () = parts.closing.cancelled() => {
+                    Err(Fault::late(FaultKind::Dropped, "the gateway ended before the answer came"))
+                }
                 () = sleep_until(self.quiet) => {
                     self.quiet = Instant::now() + KEEP_ALIVE;
                     return Step::Quiet;
@@ -118,11 +124,10 @@ impl Live {
 
     fn end(&mut self, event: Result<Event, Fault>) -> Step {
         let Some(mut parts) = self.parts.take() else { return Step::Silent };
-        let server = parts.ledger.server.clone();
-        let answer = match (event, parts.exchange.permitted()) {
-            (Ok(Event::Done(answer)), Some(permitted)) => parts.screen.answer(permitted, answer),
-            (Err(fault), _) => Err(Reject::fault(&fault, &server)),
-            _ => return Step::Silent,
+        let answer = match event {
+            Ok(Event::Done(answer)) => parts.screen.answer(parts.exchange.permitted(), answer),
+            Ok(_) => Err(Reject::broken(&parts.ledger.server, "no answer")),
+            Err(fault) => Err(Reject::fault(&fault, &parts.ledger.server)),
         };
         match answer {
             Ok(end) => {
@@ -180,13 +185,23 @@ async fn linger(mut parts: Parts) {
         loop {
             match parts.exchange.next().await {
                 Ok(Event::Progress(_) | Event::Log(_)) => {}
-                Ok(Event::Done(_)) | Err(_) => return,
+                Ok(Event::Done(answer)) => return Some(answer),
+                Err(_) => return None,
             }
         }
     };
-    tokio::select! {
-        _ = timeout(grace, rest) => {}
-        () = token.cancelled() => {}
-    }
-    parts.ledger.close(Ending::Cancelled);
+    let answer = tokio::select! {
+        answer = timeout(grace, rest) => answer,
+        () = token.cancelled() => Ok(None),
+    };
+    // What the server did is recorded as done, even though nobody was told.
+    let ending = match answer {
+        Ok(Some(answer)) => match parts.screen.answer(parts.exchange.permitted(), answer) {
+            Ok(end) => end.ending,
+            Err(_) => Ending::Failed,
+        },
+        Ok(None) if !token.is_cancelled() => Ending::Failed,
+        _ => Ending::Cancelled,
+    };
+    parts.ledger.close(ending);
 }

@@ -1,13 +1,17 @@
 //! Puts outcomes into HTTP: status, headers, JSON or an event stream. The headers are ours alone; nothing that a
 //! server sent as a header is among them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use mcp::{message, sse};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::live::{Gauge, Live, Step};
+use crate::gate::Gate;
 use crate::reject::{Reject, Why};
 use crate::stages::admit::Admitted;
 use crate::wire::{Frames, Full, Reply, StreamReply};
@@ -53,17 +57,20 @@ pub fn event(message: &[u8]) -> Bytes {
     sse::encode(Some("message"), None, message)
 }
 
+/// What an open stream holds: its place and its count.
+pub type Held = (OwnedSemaphorePermit, Gauge);
+
 /// The rest of a call as an event stream that begins with `first`.
-pub fn live(live: Live, first: Bytes, gauge: Gauge) -> StreamReply {
-    let state = Some((live, Some(first), gauge));
+pub fn live(live: Live, first: Bytes, held: Held) -> StreamReply {
+    let state = Some((live, Some(first), held));
     let frames = stream::unfold(state, |state| async move {
-        let (mut live, first, gauge) = state?;
+        let (mut live, first, held) = state?;
         if let Some(first) = first {
-            return Some((first, Some((live, None, gauge))));
+            return Some((first, Some((live, None, held))));
         }
         match live.step().await {
-            Step::Message(message) => Some((event(&message), Some((live, None, gauge)))),
-            Step::Quiet => Some((sse::comment(), Some((live, None, gauge)))),
+            Step::Message(message) => Some((event(&message), Some((live, None, held)))),
+            Step::Quiet => Some((sse::comment(), Some((live, None, held)))),
             Step::Final(message, _) => Some((event(&message), None)),
             Step::Silent => None,
         }
@@ -72,18 +79,24 @@ pub fn live(live: Live, first: Bytes, gauge: Gauge) -> StreamReply {
 }
 
 /// Waits for a call's first word: the answer itself is sent as JSON, anything before it opens a stream. A client
-/// that leaves meanwhile ends the wait; what that means for the call is up to [`Live`].
-pub async fn first(mut call: Live, gone: &CancellationToken, gauge: impl FnOnce() -> Gauge) -> Reply {
-    let step = tokio::select! {
-        biased;
-        () = gone.cancelled() => Step::Silent,
-        step = call.step() => step,
-    };
-    match step {
-        Step::Final(message, status) => json(status, message).into(),
-        Step::Message(message) => live(call, event(&message), gauge()).into(),
-        Step::Quiet => live(call, sse::comment(), gauge()).into(),
-        Step::Silent => Full::empty(StatusCode::ACCEPTED).into(),
+/// that leaves meanwhile ends the wait; what that means for the call is up to [`Live`]. When there is no place for
+/// another stream, the answer is waited for without what comes before it.
+pub async fn first(mut call: Live, gone: &CancellationToken, gate: &Gate) -> Reply {
+    loop {
+        let step = tokio::select! {
+            biased;
+            () = gone.cancelled() => Step::Silent,
+            step = call.step() => step,
+        };
+        let first = match step {
+            Step::Final(message, status) => return json(status, message).into(),
+            Step::Silent => return Full::empty(StatusCode::ACCEPTED).into(),
+            Step::Message(message) => event(&message),
+            Step::Quiet => sse::comment(),
+        };
+        if let Ok(place) = Arc::clone(&gate.streams).try_acquire_owned() {
+            return live(call, first, (place, Gauge::stream(&gate.book.metrics))).into();
+        }
     }
 }
 

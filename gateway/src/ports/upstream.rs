@@ -10,6 +10,7 @@ use futures_util::Stream;
 use mcp::era::{Era, Revision};
 use mcp::json::{Key, Raw};
 use mcp::message::RpcError;
+use ring::digest::{SHA256, digest};
 use tokio::sync::broadcast;
 
 /// What one request asks of a server, independent of the era that either side speaks.
@@ -44,6 +45,44 @@ pub struct Client {
     pub capabilities: Raw,
     /// `clientInfo`, when the client gave one.
     pub info: Option<Raw>,
+    /// SHA-256 over the capabilities with their keys sorted: two clients that declared the same have the same.
+    pub variant: [u8; 32],
+}
+
+impl Client {
+    /// A client that declared this.
+    pub fn new(capabilities: Raw, info: Option<Raw>) -> Client {
+        let mut text = Vec::with_capacity(capabilities.len());
+        canonical(&capabilities, &mut text);
+        let mut variant = [0; 32];
+        variant.iter_mut().zip(digest(&SHA256, &text).as_ref()).for_each(|(to, from)| *to = *from);
+        Client { capabilities, info, variant }
+    }
+}
+
+/// The value with the members of its objects sorted by key.
+fn canonical(raw: &Raw, out: &mut Vec<u8>) {
+    if raw.is_object() {
+        let mut members: Vec<_> = raw.members().collect();
+        members.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+        out.push(b'{');
+        for (key, value) in &members {
+            out.extend_from_slice(key.raw());
+            out.push(b':');
+            canonical(value, out);
+            out.push(b',');
+        }
+        out.push(b'}');
+    } else if raw.is_array() {
+        out.push(b'[');
+        for value in raw.elements() {
+            canonical(&value, out);
+            out.push(b',');
+        }
+        out.push(b']');
+    } else {
+        out.extend_from_slice(raw.bytes());
+    }
 }
 
 /// Values for the mirrored headers of a modern HTTP request.

@@ -71,8 +71,8 @@ pub fn admit(config: &Checked, head: Head) -> Result<Admitted, Reject> {
             check_body_headers(&head.headers)?;
             check_accept(&head.headers, &["application/json", "text/event-stream"])?;
         }
-        Verb::Get => check_accept(&head.headers, &["text/event-stream"])?,
-        Verb::Delete | Verb::Preflight => {}
+        // Whether there is a GET at all is for the session to say.
+        Verb::Get | Verb::Delete | Verb::Preflight => {}
     }
     Ok(Admitted { verb, endpoint, headers: head.headers, via: Via::Http, origin })
 }
@@ -177,7 +177,10 @@ fn is_json(kind: &str) -> bool {
 }
 
 /// All of `wanted` must be acceptable, be it through a wildcard. Weights are not looked at, but for 0.
-fn check_accept(headers: &HeaderMap, wanted: &[&str]) -> Result<(), Reject> {
+///
+/// # Errors
+/// 406 naming what is wanted.
+pub fn check_accept(headers: &HeaderMap, wanted: &[&str]) -> Result<(), Reject> {
     let accepts = |kind: &str| {
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).any(|value| {
             value.split(',').any(|range| {

@@ -28,10 +28,11 @@ impl Permitted {
         self.found.as_ref()
     }
 
-    /// The same call held to the entry as it was read anew.
-    #[must_use]
-    pub fn with(self, found: Option<Found>) -> Permitted {
-        Permitted { target: self.target, found: found.or(self.found) }
+    /// Holds the call to the entry as it was read anew, where there is one.
+    pub fn hold_to(&mut self, found: Option<Found>) {
+        if found.is_some() {
+            self.found = found;
+        }
     }
 }
 

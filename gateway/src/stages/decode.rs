@@ -238,6 +238,21 @@ pub fn check_params(decoded: &Decoded, wanted: &ParamHeaders) -> Result<(), Reje
     wanted.check(arguments.as_ref(), &received).map_err(|e| Reject::new(Why::Mirror, e.to_string()))
 }
 
+/// Extra mirrored parameters that are passed on, and their length.
+const MAX_EXTRA: (usize, usize) = (32, 1024);
+
+/// The `Mcp-Param-*` headers of a modern request over HTTP. Those that no tool declares are passed on and otherwise
+/// ignored, as HTTP asks of intermediaries; they decide nothing here.
+pub fn extra_params(admitted: &Admitted, era: Era) -> Vec<(String, String)> {
+    if era == Era::Legacy || !matches!(admitted.via, Via::Http) {
+        return Vec::new();
+    }
+    let ours = admitted.headers.iter().filter(|(name, _)| name.as_str().starts_with("mcp-param-"));
+    let text =
+        ours.filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())));
+    text.filter(|(_, value)| value.len() <= MAX_EXTRA.1).take(MAX_EXTRA.0).collect()
+}
+
 /// -32022 with what is served and what was asked for.
 pub fn unsupported(requested: &str) -> Reject {
     let mut supported = ArrayWriter::new();

@@ -14,9 +14,11 @@ use mcp::method;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
+use crate::catalog::member::{Found, Name};
 use crate::ports::upstream::{Answer, Call, Client, Event, Events, Fault, FaultKind, Mirrored, SessionKey};
 use crate::stages::authorize::Permitted;
 use crate::stages::limit::Metered;
+use crate::stages::route::Target;
 
 /// What a call takes from its message besides what was permitted.
 pub struct Ask {
@@ -32,11 +34,24 @@ pub struct Ask {
     pub session: SessionKey,
     /// The gateway's id of the call.
     pub call_id: Arc<str>,
+    /// `Mcp-Param-*` headers of the client that mirror nothing the tool declares: passed on as they are.
+    pub extra: Vec<(String, String)>,
+    /// When the request came: the total time runs from here.
+    pub started: Instant,
+}
+
+/// The idle and the total time of a call.
+pub fn times(target: &Target) -> (Duration, Duration) {
+    let spec = &target.member.spec;
+    match target.method.as_str() {
+        method::TOOLS_CALL => spec.call_timeouts(&target.own),
+        _ => (spec.timeouts.reads, spec.timeouts.reads),
+    }
 }
 
 /// A call under way. Dropping it cancels it at the server.
 pub struct Exchange {
-    permitted: Option<Permitted>,
+    permitted: Permitted,
     ask: Ask,
     state: State,
     idle: Duration,
@@ -51,37 +66,27 @@ type Starting = Pin<Box<dyn Future<Output = Result<Events, Fault>> + Send>>;
 enum State {
     Starting(Starting),
     Running(Events),
-    Rereading(Pin<Box<dyn Future<Output = Permitted> + Send>>),
+    Rereading(Pin<Box<dyn Future<Output = Option<Found>> + Send>>),
     Over,
 }
 
 /// Starts a call.
 pub fn forward(metered: Metered, ask: Ask) -> Exchange {
     let Metered { permitted, place } = metered;
-    let target = permitted.target();
-    let spec = &target.member.spec;
-    let (idle, total) = match target.method.as_str() {
-        method::TOOLS_CALL => spec.call_timeouts(&target.own),
-        _ => (spec.timeouts.reads, spec.timeouts.reads),
-    };
-    let now = Instant::now();
+    let (idle, total) = times(permitted.target());
+    let (now, end) = (Instant::now(), ask.started + total);
     let state = State::Starting(start(&permitted, &ask));
-    Exchange {
-        permitted: Some(permitted),
-        ask,
-        state,
-        idle,
-        idle_until: now + idle,
-        end: now + total,
-        repeated: false,
-        _place: place,
-    }
+    Exchange { permitted, ask, state, idle, idle_until: now + idle, end, repeated: false, _place: place }
 }
 
 fn start(permitted: &Permitted, ask: &Ask) -> Starting {
     let target = permitted.target();
     let arguments = target.params.iter().find(|(key, _)| &**key == "arguments").map(|(_, value)| value);
     let entry = permitted.found().and_then(|found| found.entry());
+    let mut params = entry.map(|entry| entry.params.build(arguments)).unwrap_or_default();
+    let built = |name: &str| params.iter().any(|(ours, _)| ours.eq_ignore_ascii_case(name));
+    let extra: Vec<_> = ask.extra.iter().filter(|(name, _)| !built(name)).cloned().collect();
+    params.extend(extra);
     let call = Call {
         method: target.method.clone(),
         params: target.params.clone(),
@@ -91,7 +96,7 @@ fn start(permitted: &Permitted, ask: &Ask) -> Starting {
         progress: ask.progress,
         mirrored: Mirrored {
             name: method::mirrored_name(&target.method).map(|_| target.own.clone()),
-            params: entry.map(|entry| entry.params.build(arguments)).unwrap_or_default(),
+            params,
         },
         session: ask.session,
         answer_bytes: target.member.spec.answer_bytes,
@@ -114,9 +119,9 @@ impl Exchange {
                 .unwrap_or_else(|_| Err(Fault::late(FaultKind::Timeout, "a deadline of the call ran out")));
             match step {
                 Ok(Step::Again) => {}
-                Ok(Step::Reread(permitted)) => {
-                    self.state = State::Starting(start(&permitted, &self.ask));
-                    self.permitted = Some(*permitted);
+                Ok(Step::Reread(found)) => {
+                    self.permitted.hold_to(found);
+                    self.state = State::Starting(start(&self.permitted, &self.ask));
                 }
                 Ok(Step::Event(Event::Done(answer))) => match self.stale_headers(&answer) {
                     true => self.reread(),
@@ -143,32 +148,29 @@ impl Exchange {
     /// executed the call: the list is read anew and the call made once more (SEP-2243).
     fn stale_headers(&self, answer: &Answer) -> bool {
         let mismatch = answer.outcome.as_ref().is_err_and(|error| error.code == code::HEADER_MISMATCH);
-        mismatch && answer.era == Era::Modern && !self.repeated && self.permitted.is_some()
+        mismatch && answer.era == Era::Modern && !self.repeated
     }
 
     fn reread(&mut self) {
         self.repeated = true;
-        let Some(permitted) = self.permitted.take() else { return };
+        let target = self.permitted.target();
+        let (member, kind, own) = (Arc::clone(&target.member), target.kind, target.own.clone());
         let client = self.ask.client.clone();
         self.state = State::Rereading(Box::pin(async move {
-            let target = permitted.target();
-            let (member, kind, own) = (Arc::clone(&target.member), target.kind, target.own.clone());
             member.reread(kind, &client).await;
-            let name = crate::catalog::member::Name::Own(&own);
-            let found = member.find(kind, &client, name).await.ok().flatten();
-            permitted.with(found)
+            member.find(kind, &client, Name::Own(&own)).await.ok().flatten()
         }));
     }
 
-    /// What was permitted, as long as the call is not being made anew.
-    pub fn permitted(&self) -> Option<&Permitted> {
-        self.permitted.as_ref()
+    /// What was permitted.
+    pub fn permitted(&self) -> &Permitted {
+        &self.permitted
     }
 }
 
 enum Step {
     Again,
-    Reread(Box<Permitted>),
+    Reread(Option<Found>),
     Event(Event),
 }
 
@@ -184,7 +186,7 @@ impl State {
                 Some(event) => event.map(Step::Event),
                 None => Err(Fault::late(FaultKind::Dropped, "the answer broke off")),
             },
-            State::Rereading(reading) => Ok(Step::Reread(Box::new(reading.as_mut().await))),
+            State::Rereading(reading) => Ok(Step::Reread(reading.as_mut().await)),
             State::Over => Err(Fault::late(FaultKind::Dropped, "the call is over")),
         }
     }

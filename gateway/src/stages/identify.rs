@@ -2,6 +2,8 @@
 //! configuration has already refused every listener that is not on loopback. A credential in the request is
 //! never looked at here and never passed on.
 
+use std::sync::LazyLock;
+
 use auth::Principal;
 use ring::digest::{SHA256, digest};
 
@@ -24,8 +26,11 @@ pub fn identify(decoded: Decoded) -> Identified {
 
 /// The digest of the one principal that there is.
 pub fn anonymous() -> [u8; 32] {
-    let mut owner = [0; 32];
-    let hash = digest(&SHA256, Principal::Anonymous.canonical().as_bytes());
-    owner.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
-    owner
+    static OWNER: LazyLock<[u8; 32]> = LazyLock::new(|| {
+        let mut owner = [0; 32];
+        let hash = digest(&SHA256, Principal::Anonymous.canonical().as_bytes());
+        owner.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
+        owner
+    });
+    *OWNER
 }

@@ -16,13 +16,24 @@ pub struct Metered {
     pub place: OwnedSemaphorePermit,
 }
 
-/// Takes a place.
+/// Takes a place among the requests being served. It is taken before anything waits, so that waiting requests are
+/// bounded too; rates and budgets, once there are any, are only spent by [`limit`].
 ///
 /// # Errors
 /// 503 when all places are taken.
-pub fn limit(places: &Arc<Semaphore>, permitted: Permitted) -> Result<Metered, Reject> {
-    match Arc::clone(places).try_acquire_owned() {
-        Ok(place) => Ok(Metered { permitted, place }),
-        Err(_) => Err(Reject::new(Why::Busy, "too many calls are under way; try again in a moment")),
-    }
+pub fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Reject> {
+    Arc::clone(places).try_acquire_owned().map_err(|_| busy())
+}
+
+/// Lets a permitted call with a place go.
+///
+/// # Errors
+/// 503 for a call without a place.
+pub fn limit(permitted: Permitted, place: Option<OwnedSemaphorePermit>) -> Result<Metered, Reject> {
+    let place = place.ok_or_else(busy)?;
+    Ok(Metered { permitted, place })
+}
+
+fn busy() -> Reject {
+    Reject::new(Why::Busy, "too many requests are under way; try again in a moment")
 }

@@ -64,6 +64,11 @@ impl Ledger {
         }
     }
 
+    /// When the message came.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
     /// Writes the intent: from here on the call counts as sent.
     ///
     /// # Errors

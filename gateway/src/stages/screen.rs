@@ -12,6 +12,7 @@ use mcp::message::{self, Id};
 use mcp::meta::LogLevel;
 use mcp::uri::{self, ResultKind};
 use mcp::{code, method};
+use memchr::memmem;
 
 use crate::ports::journal::Ending;
 use crate::ports::upstream::Answer;
@@ -104,21 +105,27 @@ impl Screen {
                 return Err(Reject::broken(server, format!("header mismatch: {}", error.message)));
             }
             Err(error) => {
-                let error = bridge::error_to_client(self.era, answer.era, &target.method, error);
+                let mut error = bridge::error_to_client(self.era, answer.era, &target.method, error);
+                if target.merged {
+                    error.data = error.data.map(|data| uri::expose_in_result(server, &data, ResultKind::Uri));
+                }
                 let message = message::error(Some(&self.id), &error);
                 return Ok(Final { message, status: self.status(error.code), ending: Ending::Failed });
             }
         };
-        self.check(server, &target.method, answer.era, &result)?;
-        check_output(permitted, &result)?;
-        let ending = match result.get("isError").and_then(|e| e.boolean()) {
-            Some(true) => Ending::ToolError,
-            _ => Ending::Ok,
-        };
+        let outline = Outline::of(&result);
+        self.check(server, &target.method, answer.era, &outline)?;
+        check_output(permitted, &outline)?;
+        let ending = if outline.failed { Ending::ToolError } else { Ending::Ok };
         let result =
             if target.merged { expose(server, target.kind, &target.method, &result) } else { result };
-        // What the server does not say about freshness can't be relied on.
-        let result = bridge::to_client(self.era, answer.era, &target.method, &result, Cache { ttl_ms: 0 });
+        let result = if self.passes(answer.era, &target.method, &outline) {
+            result
+        } else {
+            // What a server says of freshness is passed on; what it does not say can't be relied on.
+            let ttl_ms = if outline.timed { u64::MAX } else { 0 };
+            bridge::to_client(self.era, answer.era, &target.method, &result, Cache { ttl_ms })
+        };
         let message = message::result(&self.id, &result.single_line());
         Ok(Final { message, status: StatusCode::OK, ending })
     }
@@ -134,17 +141,26 @@ impl Screen {
         }
     }
 
-    fn check(&self, server: &str, method: &str, era: Era, result: &Raw) -> Result<(), Reject> {
+    /// Whether a result is already what a client of this era may see.
+    fn passes(&self, server: Era, method: &str, outline: &Outline) -> bool {
+        let typed = match self.era {
+            Era::Modern => outline.kind.is_some() && !method::cacheable(method),
+            Era::Legacy => outline.structured.as_ref().is_none_or(Raw::is_object),
+        };
+        self.era == server && typed && !outline.own
+    }
+
+    fn check(&self, server: &str, method: &str, era: Era, outline: &Outline) -> Result<(), Reject> {
         if era == Era::Legacy {
             return Ok(());
         }
-        match bridge::result_type(result) {
+        match outline.result_type() {
             ResultType::Complete => Ok(()),
             ResultType::Unknown => Err(Reject::broken(server, "unknown resultType")),
             ResultType::InputRequired => {
-                let requests = result.get("inputRequests").filter(Raw::is_object);
+                let requests = outline.requests.as_ref().filter(|r| r.is_object());
                 let asks = requests.is_some();
-                let state = result.get("requestState").is_some_and(|s| s.is_string());
+                let state = outline.state.as_ref().is_some_and(Raw::is_string);
                 let may = matches!(method, method::TOOLS_CALL | method::PROMPTS_GET | method::RESOURCES_READ);
                 if !may || !(asks || state) {
                     return Err(Reject::broken(server, "input_required where it can't be"));
@@ -157,7 +173,11 @@ impl Screen {
                     Some("roots/list") => self.capabilities.get("roots").is_some(),
                     _ => false,
                 };
-                if !requests.iter().flat_map(Raw::members).all(|(_, request)| declared(&request)) {
+                if !requests
+                    .iter()
+                    .flat_map(|requests| requests.members())
+                    .all(|(_, request)| declared(&request))
+                {
                     return Err(Reject::broken(server, "input of a kind that the client did not declare"));
                 }
                 if self.era == Era::Legacy {
@@ -185,17 +205,16 @@ impl Screen {
 }
 
 /// A tool that declares an output schema must send what it declares, but for errors (`isError`).
-fn check_output(permitted: &Permitted, result: &Raw) -> Result<(), Reject> {
+fn check_output(permitted: &Permitted, outline: &Outline) -> Result<(), Reject> {
     let entry = permitted.found().and_then(|found| found.entry());
-    let interim = bridge::result_type(result) != ResultType::Complete;
-    let failed = result.get("isError").and_then(|e| e.boolean()) == Some(true);
-    if failed || interim || permitted.target().method != method::TOOLS_CALL {
+    let interim = outline.result_type() != ResultType::Complete;
+    if outline.failed || interim || permitted.target().method != method::TOOLS_CALL {
         return Ok(());
     }
     let Some(schema) = entry.and_then(|entry| entry.output()) else { return Ok(()) };
     let server = permitted.target().member.spec.id.as_str();
     let refuse = |detail: String| Err(Reject::broken(server, detail));
-    match result.get("structuredContent") {
+    match &outline.structured {
         None => refuse("structuredContent is missing though the tool declares an outputSchema".to_owned()),
         Some(content) => match schema.check(content.as_str()) {
             Ok(()) => Ok(()),
@@ -207,6 +226,55 @@ fn check_output(permitted: &Permitted, result: &Raw) -> Result<(), Reject> {
     }
 }
 
+/// What is looked at in a result, found in one walk over its members.
+#[derive(Default)]
+struct Outline {
+    kind: Option<Raw>,
+    failed: bool,
+    timed: bool,
+    structured: Option<Raw>,
+    requests: Option<Raw>,
+    state: Option<Raw>,
+    /// It may hold something that only the gateway may say.
+    own: bool,
+}
+
+impl Outline {
+    fn of(result: &Raw) -> Outline {
+        let mut outline = Outline::default();
+        for member in result.view() {
+            match member.name().as_ref() {
+                "resultType" => outline.kind = Some(member.value()),
+                "isError" => outline.failed = member.value().boolean() == Some(true),
+                "ttlMs" => outline.timed = true,
+                "structuredContent" => outline.structured = Some(member.value()),
+                "inputRequests" => outline.requests = Some(member.value()),
+                "requestState" => outline.state = Some(member.value()),
+                "_meter" => outline.own = true,
+                // An escaped spelling is left to the careful way.
+                "_meta" => {
+                    let value = member.value();
+                    let holds = |what: &[u8]| memmem::find(value.bytes(), what).is_some();
+                    outline.own |= holds(b"dev.tollgate") || holds(b"\\");
+                }
+                _ => {}
+            }
+        }
+        outline
+    }
+
+    fn result_type(&self) -> ResultType {
+        match self.kind.as_ref().map(Raw::string) {
+            None => ResultType::Complete,
+            Some(kind) => match kind.as_deref() {
+                Some("complete") => ResultType::Complete,
+                Some("input_required") => ResultType::InputRequired,
+                _ => ResultType::Unknown,
+            },
+        }
+    }
+}
+
 fn expose(server: &str, kind: EntryKind, method: &str, result: &Raw) -> Raw {
     let what = match (method, kind) {
         (method::TOOLS_CALL, _) => ResultKind::ToolCall,
@@ -214,5 +282,9 @@ fn expose(server: &str, kind: EntryKind, method: &str, result: &Raw) -> Raw {
         (method::RESOURCES_READ, _) => ResultKind::Read,
         _ => return result.clone(),
     };
+    // Content that could name a URI has one of these words in it.
+    if memmem::find(result.bytes(), b"resource").is_none() && method != method::RESOURCES_READ {
+        return result.clone();
+    }
     uri::expose_in_result(server, result, what)
 }

@@ -55,10 +55,8 @@ pub struct Desk<'a> {
 pub fn bind(desk: &Desk<'_>, identified: Identified) -> Result<Bound, Reject> {
     let decoded = &identified.decoded;
     if decoded.era == Era::Modern {
-        let client = Client {
-            capabilities: decoded.meta.client_capabilities.clone().unwrap_or_else(Raw::empty_object),
-            info: decoded.meta.client_info.clone(),
-        };
+        let capabilities = decoded.meta.client_capabilities.clone().unwrap_or_else(Raw::empty_object);
+        let client = Client::new(capabilities, decoded.meta.client_info.clone());
         return Ok(bound(identified, None, client));
     }
     check_window(desk.legacy, desk.now)?;
@@ -67,7 +65,7 @@ pub fn bind(desk: &Desk<'_>, identified: Identified) -> Result<Bound, Reject> {
         return Err(Reject::new(Why::Invalid, "initialize can't be part of a batch"));
     }
     if initialize {
-        return Ok(bound(identified, None, Client { capabilities: Raw::empty_object(), info: None }));
+        return Ok(bound(identified, None, Client::new(Raw::empty_object(), None)));
     }
     let session = find(desk, &identified)?;
     let client = session.client.clone();
@@ -117,8 +115,8 @@ fn find(desk: &Desk<'_>, identified: &Identified) -> Result<Session, Reject> {
             let revision = identified.decoded.revision.unwrap_or(Revision::V2025_03_26);
             let mut sid = [0; 16];
             sid.iter_mut().zip(identified.owner).for_each(|(to, from)| *to = from);
-            let client = Client { capabilities: Raw::empty_object(), info: None };
-            Ok(Session { sid, revision, client, state: Arc::default() })
+            let client = Client::new(Raw::empty_object(), None);
+            Ok(Session { sid, revision, client, state: Arc::default(), named: false })
         }
     }
 }
@@ -129,12 +127,21 @@ fn bound(identified: Identified, session: Option<Session>, client: Client) -> Bo
     Bound { identified, session, client, key, conversation }
 }
 
-fn check_window(legacy: &Legacy, now: SystemTime) -> Result<(), Reject> {
-    let Some(until) = legacy.until else { return Ok(()) };
-    let today = jiff::Timestamp::try_from(now).unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC).date();
-    if today <= until {
-        return Ok(());
+/// The revisions that are served today, newest first.
+pub fn supported(legacy: &Legacy, now: SystemTime) -> &'static [Revision] {
+    if legacy.until.is_none_or(|until| today(now) <= until) {
+        Revision::SUPPORTED
+    } else {
+        &[Revision::MODERN]
     }
+}
+
+fn today(now: SystemTime) -> jiff::civil::Date {
+    jiff::Timestamp::try_from(now).unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC).date()
+}
+
+fn check_window(legacy: &Legacy, now: SystemTime) -> Result<(), Reject> {
+    let Some(until) = legacy.until.filter(|until| today(now) > *until) else { return Ok(()) };
     let mut supported = ArrayWriter::new();
     supported.push_str(Revision::MODERN.as_str());
     let mut data = ObjectWriter::new();

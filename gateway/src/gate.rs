@@ -1,0 +1,94 @@
+//! What the gateway is made of while it runs: the compiled configuration, and what all requests share. Plain
+//! holding; the way of a request is in `pipeline`.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use policies::Task;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::Catalog;
+use crate::config::Checked;
+use crate::inflight::Inflight;
+use crate::ports::clock::Clock;
+use crate::ports::journal::Ending;
+use crate::reject::Reject;
+use crate::seal::Sealer;
+use crate::sessions::{Session, Sessions};
+use crate::stages::record::{Book, Ledger};
+use crate::stages::session::Desk;
+
+/// The compiled configuration. Swapped as a whole; a request keeps the one that it began with.
+pub struct Snapshot {
+    /// The checked configuration.
+    pub config: Arc<Checked>,
+    /// The task that everybody works under.
+    pub task: Task,
+    /// All servers' lists.
+    pub catalog: Arc<Catalog>,
+    /// Legacy sessions.
+    pub sessions: Sessions,
+    /// Seals cursors.
+    pub sealer: Sealer,
+}
+
+/// The gateway between the listeners and the servers.
+pub struct Gate {
+    /// The configuration in force.
+    pub snapshot: ArcSwap<Snapshot>,
+    /// Journal and metrics.
+    pub book: Book,
+    /// The wall clock.
+    pub clock: Arc<dyn Clock>,
+    /// Calls that can be cancelled by id.
+    pub inflight: Inflight,
+    /// Places for requests being served.
+    pub places: Arc<Semaphore>,
+    /// Places for event streams open to clients.
+    pub streams: Arc<Semaphore>,
+    /// Cancelled when the process is to end: new requests are refused, streams of announcements end.
+    pub draining: CancellationToken,
+    /// Cancelled shortly before what is still under way is cut: calls end with an error that says so.
+    pub closing: CancellationToken,
+    /// Cancelled when every server was asked once.
+    pub warm: CancellationToken,
+}
+
+impl Gate {
+    /// What session checks need.
+    pub fn desk<'a>(&self, snap: &'a Snapshot, host: Option<&'a Session>) -> Desk<'a> {
+        Desk {
+            legacy: &snap.config.legacy,
+            sessions: &snap.sessions,
+            task: snap.task.name(),
+            host,
+            now: self.clock.now(),
+        }
+    }
+
+    /// Records a refusal that came before the message was known. The id is that of the record.
+    pub fn refused(&self, snap: &Snapshot, reject: &Reject) -> Arc<str> {
+        let mut ledger = Ledger::open(&self.book, snap.task.name());
+        ledger.blame(reject);
+        ledger.close(Ending::Refused);
+        Arc::clone(&ledger.call_id)
+    }
+}
+
+/// The host of `tollgate stdio`: one session as long as the process.
+#[derive(Default)]
+pub struct Host(Mutex<Option<Session>>);
+
+impl Host {
+    /// The session, once `initialize` was answered.
+    pub fn session(&self) -> Option<Session> {
+        self.0.lock().clone()
+    }
+
+    /// Begins a session; a second `initialize` begins another.
+    pub fn begin(&self, session: Session) {
+        *self.0.lock() = Some(session);
+    }
+}

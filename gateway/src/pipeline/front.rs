@@ -1,0 +1,186 @@
+//! The gateway as the edge sees it: `admit` on the head, then the body's messages through the stages, and their
+//! outcomes as HTTP.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use futures_util::future::join_all;
+use http::{HeaderName, HeaderValue, StatusCode};
+use mcp::era::Era;
+use mcp::message;
+use tokio_util::sync::CancellationToken;
+
+use super::{Outcome, reply};
+use crate::answers;
+use crate::gate::{Gate, Snapshot};
+use crate::reject::{Reject, Why};
+use crate::stages::admit::{self, Admitted, Verb};
+use crate::stages::decode::{self, Body, Decoded};
+use crate::stages::{identify, session};
+use crate::wire::{BodyFault, Full, Handler, Head, Reply, Work};
+
+/// Answers of one batch together, in bytes.
+const MAX_BATCH_BYTES: usize = 64 << 20;
+
+/// The gateway as the edge sees it.
+#[derive(Clone)]
+pub struct Front(pub Arc<Gate>);
+
+struct Admission {
+    gate: Arc<Gate>,
+    snap: Arc<Snapshot>,
+    admitted: Arc<Admitted>,
+}
+
+impl Handler for Front {
+    fn admit(&self, head: Head) -> Result<Box<dyn Work>, Reply> {
+        let snap = self.0.snapshot.load_full();
+        let admitted = match self.0.draining.is_cancelled() {
+            true => Err(Reject::new(Why::Draining, "the gateway is going down; try another replica")),
+            false => admit::admit(&snap.config, head),
+        };
+        match admitted {
+            Ok(admitted) => {
+                Ok(Box::new(Admission { gate: self.0.clone(), snap, admitted: Arc::new(admitted) }))
+            }
+            Err(reject) => Err(self.0.refusal(&snap, &reject).into()),
+        }
+    }
+}
+
+#[async_trait]
+impl Work for Admission {
+    fn body_limit(&self) -> usize {
+        self.snap.config.limits.request_bytes
+    }
+
+    fn wants_body(&self) -> bool {
+        self.admitted.verb == Verb::Post
+    }
+
+    async fn run(self: Box<Self>, body: Bytes, gone: CancellationToken) -> Reply {
+        let mut reply = match self.admitted.verb {
+            Verb::Post => self.gate.post(&self.snap, &self.admitted, body, &gone).await,
+            Verb::Preflight => reply::preflight().into(),
+            Verb::Get => answers::stream::open(&self.gate, &self.snap, &self.admitted),
+            Verb::Delete => answers::stream::close(&self.gate, &self.snap, &self.admitted),
+        };
+        reply::share(&mut reply, &self.admitted);
+        reply
+    }
+
+    fn refuse(self: Box<Self>, fault: BodyFault) -> Full {
+        let reject = match fault {
+            BodyFault::TooLarge => {
+                let text = format!("the body is larger than {} bytes", self.body_limit());
+                Reject::new(Why::BodySize, text)
+            }
+            BodyFault::Timeout => Reject::new(Why::BodyTime, "the body did not arrive in time"),
+            BodyFault::Malformed | BodyFault::Gone => {
+                Reject::new(Why::Invalid, "the body's framing is broken")
+            }
+        };
+        let mut full = self.gate.refusal(&self.snap, &reject);
+        full.close = true;
+        full
+    }
+}
+
+impl Gate {
+    /// The answer to a refusal that came before the message was known.
+    pub fn refusal(&self, snap: &Snapshot, reject: &Reject) -> Full {
+        let call_id = self.refused(snap, reject);
+        reply::refusal(reject, reject.why.row().status, &call_id)
+    }
+
+    async fn post(
+        &self,
+        snap: &Snapshot,
+        admitted: &Arc<Admitted>,
+        body: Bytes,
+        gone: &CancellationToken,
+    ) -> Reply {
+        let body = match decode::decode(&snap.config, Arc::clone(admitted), body).await {
+            Ok(body) => body,
+            Err(reject) => return self.refusal(snap, &reject).into(),
+        };
+        match body {
+            Body::Batch(batch) => {
+                let desk = self.desk(snap, None);
+                match session::check_batch(&desk, &admitted.headers, &identify::anonymous()) {
+                    Ok(()) => self.batch(snap, batch, gone).await.into(),
+                    Err(reject) => self.refusal(snap, &reject).into(),
+                }
+            }
+            Body::One(decoded) => self.one(snap, *decoded, gone).await,
+        }
+    }
+
+    async fn one(&self, snap: &Snapshot, decoded: Decoded, gone: &CancellationToken) -> Reply {
+        // Who leaves has cancelled, on the modern era; a legacy client that is lost has not.
+        let modern = decoded.era == Era::Modern;
+        let outcome = tokio::select! {
+            biased;
+            () = gone.cancelled(), if modern => return Full::empty(StatusCode::ACCEPTED).into(),
+            outcome = self.message(snap, decoded, None) => outcome,
+        };
+        match outcome {
+            Outcome::Accepted => Full::empty(StatusCode::ACCEPTED).into(),
+            Outcome::Answer(message, session) => answered(message, session).into(),
+            Outcome::Refused(reject, status, call_id) => reply::refusal(&reject, status, &call_id).into(),
+            Outcome::Live(live) => reply::first(*live, gone, self).await,
+        }
+    }
+
+    /// Each message of a batch goes through all stages by itself; notifications of its calls are left out. When the
+    /// client is lost, what is under way goes on for its grace.
+    async fn batch(
+        &self,
+        snap: &Snapshot,
+        batch: Vec<Result<Box<Decoded>, Reject>>,
+        gone: &CancellationToken,
+    ) -> Full {
+        let answers = join_all(batch.into_iter().map(|decoded| async {
+            let refused =
+                |reject: &Reject, call_id: &str| message::error(reject.id.as_ref(), &reject.error(call_id));
+            match decoded {
+                Err(reject) => Some(refused(&reject, &self.refused(snap, &reject))),
+                Ok(decoded) => match self.message(snap, *decoded, None).await {
+                    Outcome::Accepted => None,
+                    Outcome::Answer(message, _) => Some(message),
+                    Outcome::Refused(reject, _, call_id) => Some(refused(&reject, &call_id)),
+                    Outcome::Live(live) => live.finish().await,
+                },
+            }
+        }));
+        let answers: Vec<Bytes> = tokio::select! {
+            biased;
+            () = gone.cancelled() => return Full::empty(StatusCode::ACCEPTED),
+            answers = answers => answers.into_iter().flatten().collect(),
+        };
+        let size: usize = answers.iter().map(|answer| answer.len() + 1).sum();
+        if answers.is_empty() {
+            return Full::empty(StatusCode::ACCEPTED);
+        }
+        if size > MAX_BATCH_BYTES {
+            let text = "the answers of this batch are too large together; send its messages one by one";
+            return self.refusal(snap, &Reject::new(Why::AnswerSize, text));
+        }
+        let mut body = BytesMut::with_capacity(size + 1);
+        for (at, answer) in answers.iter().enumerate() {
+            body.put_u8(if at == 0 { b'[' } else { b',' });
+            body.extend_from_slice(answer);
+        }
+        body.put_u8(b']');
+        reply::json(StatusCode::OK, body.freeze())
+    }
+}
+
+fn answered(message: Bytes, session: Option<String>) -> Full {
+    let mut full = reply::json(StatusCode::OK, message);
+    if let Some(id) = session.and_then(|id| HeaderValue::from_str(&id).ok()) {
+        full.headers.insert(HeaderName::from_static(session::SESSION_HEADER), id);
+    }
+    full
+}
