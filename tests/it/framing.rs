@@ -75,6 +75,8 @@ fn h2_odd_transfer_encodings_are_refused() {
     let bench = Bench::modern();
     for line in [
         "Transfer-Encoding: chunked, identity",
+        "Transfer-Encoding: chunked, chunked",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
         "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked",
         "Transfer-Encoding: \u{b}chunked",
         "Transfer-Encoding: xchunked",
@@ -133,6 +135,8 @@ fn h5_bad_lengths_are_refused() {
         format!("Content-Length: +{n}"),
         "Content-Length: 0x5".into(),
         format!("Content-Length: {n},{}", n + 1),
+        format!("Content-Length: {n}, {n}"),
+        format!("Content-Length: {n}\r\nContent-Length: {n}"),
         "Content-Length: 18446744073709551616".into(),
         "Content-Length: -1".into(),
         "Content-Length: ".into(),
