@@ -100,7 +100,7 @@ const MAX_WARM_UP: Duration = Duration::from_secs(60);
 
 /// A client that declared nothing: the lists that are read at the start are read for it.
 pub fn nobody() -> Client {
-    Client { capabilities: Raw::empty_object(), info: None }
+    Client::new(Raw::empty_object(), None)
 }
 
 /// Ends all sessions and children.

@@ -102,7 +102,7 @@ impl Sessions {
         let sid = self.sealer.random().ok_or("no random bytes from the system")?;
         let expires = seconds(now.checked_add(self.ttl).unwrap_or(now));
         for info in [client.info.clone(), None] {
-            let client = Client { capabilities: client.capabilities.clone(), info };
+            let client = Client { info, ..client.clone() };
             let session = Session { sid, revision, client, state: self.state(sid) };
             let plain = encode(&session, owner, expires);
             let id =
@@ -131,7 +131,7 @@ impl Sessions {
         if !live || state.closed.is_cancelled() {
             return None;
         }
-        let client = Client { capabilities: plain.get("c")?, info: plain.get("i") };
+        let client = Client::new(plain.get("c")?, plain.get("i"));
         Some(Session { sid, revision, client, state })
     }
 
@@ -171,7 +171,7 @@ mod tests {
 
     fn client(capabilities: &str) -> Client {
         let capabilities = Raw::parse(Bytes::from(capabilities.to_owned()), &Limits::REQUEST).unwrap();
-        Client { capabilities, info: Some(Raw::from_str_value("someone")) }
+        Client::new(capabilities, Some(Raw::from_str_value("someone")))
     }
 
     #[test]

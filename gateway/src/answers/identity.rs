@@ -55,7 +55,7 @@ pub(super) async fn initialize(asking: &Asking<'_>) -> Result<Answer, Reject> {
     if !capabilities.is_object() {
         return Err(Reject::new(Why::Params, "params.capabilities must be an object"));
     }
-    let client = Client { capabilities, info: member("clientInfo").filter(Raw::is_object) };
+    let client = Client::new(capabilities, member("clientInfo").filter(Raw::is_object));
     let merged = merge(asking, &client).await?;
     let mut result = ObjectWriter::new();
     result.string("protocolVersion", revision.as_str());

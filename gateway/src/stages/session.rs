@@ -55,10 +55,10 @@ pub struct Desk<'a> {
 pub fn bind(desk: &Desk<'_>, identified: Identified) -> Result<Bound, Reject> {
     let decoded = &identified.decoded;
     if decoded.era == Era::Modern {
-        let client = Client {
-            capabilities: decoded.meta.client_capabilities.clone().unwrap_or_else(Raw::empty_object),
-            info: decoded.meta.client_info.clone(),
-        };
+        let client = Client::new(
+            decoded.meta.client_capabilities.clone().unwrap_or_else(Raw::empty_object),
+            decoded.meta.client_info.clone(),
+        );
         return Ok(bound(identified, None, client));
     }
     check_window(desk.legacy, desk.now)?;
@@ -67,7 +67,7 @@ pub fn bind(desk: &Desk<'_>, identified: Identified) -> Result<Bound, Reject> {
         return Err(Reject::new(Why::Invalid, "initialize can't be part of a batch"));
     }
     if initialize {
-        return Ok(bound(identified, None, Client { capabilities: Raw::empty_object(), info: None }));
+        return Ok(bound(identified, None, Client::new(Raw::empty_object(), None)));
     }
     let session = find(desk, &identified)?;
     let client = session.client.clone();
@@ -117,7 +117,7 @@ fn find(desk: &Desk<'_>, identified: &Identified) -> Result<Session, Reject> {
             let revision = identified.decoded.revision.unwrap_or(Revision::V2025_03_26);
             let mut sid = [0; 16];
             sid.iter_mut().zip(identified.owner).for_each(|(to, from)| *to = from);
-            let client = Client { capabilities: Raw::empty_object(), info: None };
+            let client = Client::new(Raw::empty_object(), None);
             Ok(Session { sid, revision, client, state: Arc::default() })
         }
     }

@@ -80,7 +80,7 @@ pub(super) fn cancelled(id: &Id) -> Bytes {
 
 /// A client without a name and without capabilities: the gateway when it asks for itself.
 pub(super) fn nobody() -> Client {
-    Client { capabilities: Raw::empty_object(), info: Some(gateway_info()) }
+    Client::new(Raw::empty_object(), Some(gateway_info()))
 }
 
 /// The gateway's `Implementation`.

@@ -331,7 +331,7 @@ pub(super) fn raw(value: &Value) -> Raw {
 }
 
 pub(super) fn who(capabilities: &Value) -> Client {
-    Client { capabilities: raw(capabilities), info: Some(raw(&json!({"name": "host", "version": "9"}))) }
+    Client::new(raw(capabilities), Some(raw(&json!({"name": "host", "version": "9"}))))
 }
 
 pub(super) fn owner(number: u8) -> SessionKey {
