@@ -24,23 +24,18 @@ const ENTRIES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 pub(super) struct Key {
     /// The owner; none: everybody.
     pub(super) owner: Option<SessionKey>,
-    digest: [u8; 32],
+    variant: [u8; 32],
 }
 
 impl Key {
     /// For calls of `client`.
     pub(super) fn new(owner: SessionKey, client: &Client) -> Key {
-        let mut digest = [0; 32];
-        let hash = ring::digest::digest(&ring::digest::SHA256, client.capabilities.bytes());
-        for (to, from) in digest.iter_mut().zip(hash.as_ref()) {
-            *to = *from;
-        }
-        Key { owner: Some(owner), digest }
+        Key { owner: Some(owner), variant: client.variant }
     }
 
     /// For what everybody shares.
     pub(super) fn shared() -> Key {
-        Key { owner: None, digest: [0; 32] }
+        Key { owner: None, variant: [0; 32] }
     }
 }
 

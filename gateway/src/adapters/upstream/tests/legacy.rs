@@ -83,6 +83,12 @@ async fn two_owners_never_share_a_session_nor_do_two_sets_of_capabilities() {
         }
     }
     assert_eq!(ids.len(), 3);
+    // The same capabilities in another spelling are the same capabilities.
+    let mut call = tool_call();
+    let spelled = Raw::parse(Bytes::from_static(b"{ \"roots\" : {} }"), &Limits::REQUEST).unwrap();
+    call.client = Client::new(spelled, None);
+    run(&client, call).await.unwrap();
+    assert!(ids.contains(fake.last("tools/call").header("mcp-session-id").unwrap()));
 }
 
 #[tokio::test]
