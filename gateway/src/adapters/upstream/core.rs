@@ -143,7 +143,8 @@ impl Core {
         Ok(())
     }
 
-    /// Notes how an exchange went; a failure to reach the server closes the gate when `arm` says so.
+    /// Notes how an exchange ended, once, where it ends: an answer that is there whole, or a fault. One that is
+    /// dropped before its end says nothing. A failure to reach the server closes the gate when `arm` says so.
     pub(super) fn note(&self, fault: Option<&Fault>, arm: bool) {
         match fault {
             None => {

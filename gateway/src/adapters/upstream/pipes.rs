@@ -67,6 +67,13 @@ impl Conn {
         Conn { mux, facts, way, level: tokio::sync::Mutex::new(None), ending }
     }
 
+    /// Notes a failure of the pipe, unless it is the gateway that ends it.
+    fn note(&self, core: &Core, fault: &Fault) {
+        if !self.ending.load(Ordering::Acquire) {
+            core.note(Some(fault), false);
+        }
+    }
+
     async fn end(&self, grace: Duration) {
         self.ending.store(true, Ordering::Release);
         self.mux.close(grace).await;
@@ -273,26 +280,34 @@ impl Pipes {
         let (era, revision) = (conn.way.era(), conn.facts.revision);
         let sent =
             conn.mux.request(|id, token| compose::call(call, era, revision, id, token), call.progress).await;
-        self.core.note(sent.as_ref().err(), false);
+        if let Err(fault) = &sent {
+            conn.note(&self.core, fault);
+        }
         let log = call.log_level.as_ref().and_then(|level| LogLevel::parse(&level.string()?));
+        let core = Arc::clone(&self.core);
+        // The pipe lives as long as its last call, which holds `conn`.
         Ok(Box::pin(sent?.filter_map(move |item| {
-            // The pipe lives as long as its last call.
-            let _held = &conn;
+            match &item {
+                Ok(MuxEvent::Done(_)) => core.note(None, false),
+                Ok(_) => {}
+                Err(fault) => conn.note(&core, fault),
+            }
             ready(event(item, era, log))
         })))
     }
 
-    /// Makes a process that ends by itself wait for its successor. A connection may end as it likes.
+    /// Notes that a process ended by itself, and makes it wait for its successor. A connection may end as it likes.
     fn watch_end(&self, conn: &Conn, slot: &Arc<Slot<Conn>>) {
         if self.only.is_some() {
             return;
         }
         let (mux, ending, slot) = (Arc::clone(&conn.mux), Arc::clone(&conn.ending), Arc::downgrade(slot));
-        let start = Instant::now();
+        let (core, start) = (Arc::clone(&self.core), Instant::now());
         tokio::spawn(async move {
-            let _ = mux.closed().await;
+            let fault = mux.closed().await;
             if let (false, Some(slot)) = (ending.load(Ordering::Acquire), slot.upgrade()) {
                 let now = Instant::now();
+                core.note(Some(&fault), false);
                 slot.pause.lock().failed(now.duration_since(start), now);
             }
         });

@@ -146,8 +146,12 @@ async fn an_idle_process_is_ended_and_started_again_when_it_is_needed() {
 async fn broken_framing_ends_the_process_and_the_call() {
     let client = client_of(shell(&format!("{MODERN} *boom*) say 'not json' ;;")));
     pid(&client, 1).await;
+    assert_eq!(client.status().connected, Some(true));
     let fault = run(&client, a_call("tools/call", &json!({"name": "boom"}))).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Protocol);
+    let status = client.status();
+    assert_eq!(status.connected, Some(false));
+    assert!(status.last_error.unwrap().0.contains("not JSON"));
     let fault = run(&client, tool_call()).await.unwrap_err();
     assert_eq!((fault.kind, fault.dispatched), (FaultKind::Unreachable, false), "not started again at once");
     client.shutdown(Duration::from_secs(5)).await;
