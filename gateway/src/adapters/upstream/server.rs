@@ -195,7 +195,9 @@ impl HttpSide {
             }
             Err(failed) => return Ok(Sent::Unopened(failed.fault)),
         };
-        self.level(&session, call).await;
+        let of = &session;
+        let set = |level: Raw| async move { self.set_level(of, &level).await };
+        session.level.tell(&self.core, call, session.back.within, set).await;
         let ticket = self.core.ticket();
         let body = compose::call(call, Era::Legacy, session.facts.revision, &ticket.id, &ticket.token());
         let mut guard = CancelGuard::new(Some(&session.back), &ticket.id);
@@ -266,7 +268,7 @@ impl HttpSide {
                 }
                 let session = place.fill(shaken?);
                 if owner == SessionKey::Catalog {
-                    watch::follow(&side.core, &side.watching, &session);
+                    watch::follow(&side, &client, &session);
                 }
                 Ok(session)
             }
@@ -280,34 +282,18 @@ impl HttpSide {
         self.session(&SessionKey::Catalog, &compose::nobody()).await
     }
 
-    /// Tells the server the level that this call asks for, when it is another than the session's. A server that
-    /// refuses is not asked again for the same level, and the call goes on.
-    async fn level(&self, session: &Arc<Session>, call: &Call) {
-        let Some(level) = call.log_level.as_ref().filter(|_| session.logs) else { return };
-        let mut told = session.level.lock().await;
-        if told.as_ref() == Some(level) {
-            return;
-        }
+    /// `logging/setLevel` in a session.
+    async fn set_level(&self, session: &Session, level: &Raw) -> Result<(), Fault> {
         let ticket = self.core.ticket();
         let body = compose::set_level(&ticket.id, level);
         let headers = session.back.headers.clone();
-        let telling = async {
-            let reply = exchange(&self.net, headers, body, &ticket.id, GREETING_BYTES).await?;
-            if let Got::Stream(body) = reply.got {
-                let guard = CancelGuard::new(None, &ticket.id);
-                let want = Want::bare(&self.core, ticket, Era::Legacy, GREETING_BYTES);
-                Run::new(body, want, Some(Arc::clone(&session.back)), guard).answer().await?;
-            }
-            Ok::<(), Fault>(())
-        };
-        match tokio::time::timeout(session.back.within, telling).await {
-            Ok(Ok(())) => {}
-            Ok(Err(fault)) => {
-                tracing::debug!(server = %self.core.server, %fault, "the log level was not taken")
-            }
-            Err(_) => tracing::debug!(server = %self.core.server, "the log level was not taken in time"),
+        let reply = exchange(&self.net, headers, body, &ticket.id, GREETING_BYTES).await?;
+        if let Got::Stream(body) = reply.got {
+            let guard = CancelGuard::new(None, &ticket.id);
+            let want = Want::bare(&self.core, ticket, Era::Legacy, GREETING_BYTES);
+            Run::new(body, want, Some(Arc::clone(&session.back)), guard).answer().await?;
         }
-        *told = Some(level.clone());
+        Ok(())
     }
 
     /// Closes the sessions of one owner, or all. What is not closed in time is left to the server's own time-out.

@@ -158,6 +158,29 @@ async fn broken_framing_ends_the_process_and_the_call() {
 }
 
 #[tokio::test]
+async fn the_pause_after_a_crash_outlives_the_idle_time() {
+    let mut server = shell(&format!("{MODERN} *boom*) exit 1 ;;"));
+    set(&mut server, |stdio| stdio.idle = Duration::from_millis(40));
+    let client = client_of(server);
+    let mut changes = client.changes();
+    for pause in [250, 700] {
+        let up = async {
+            while run(&client, tool_call()).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), up).await.unwrap();
+        run(&client, a_call("tools/call", &json!({"name": "boom"}))).await.unwrap_err();
+        // Sweeps have come and gone, twice over.
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        let fault = run(&client, tool_call()).await.unwrap_err();
+        assert!(fault.detail.contains("not started again for"), "{fault}");
+    }
+    assert_eq!(changes.try_recv().unwrap(), crate::ports::upstream::Change::Restarted);
+    client.shutdown(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
 async fn a_program_that_is_not_there_is_unreachable() {
     let mut server = shell(MODERN);
     set(&mut server, |stdio| stdio.command = "/nonexistent/server".into());
