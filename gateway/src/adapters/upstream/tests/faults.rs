@@ -1,6 +1,7 @@
 //! Servers that are away: what that costs, and what is tried again.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
 
 use super::*;
 use crate::ports::upstream::FaultKind;
@@ -106,6 +107,23 @@ async fn a_pause_after_a_failure_is_no_failure_of_its_own() {
     call.session = owner(2);
     run(&client, call).await.unwrap_err();
     assert_eq!(client.status().last_error, Some((noted, at)));
+}
+
+/// A clock that stands still.
+struct Noon;
+
+impl Clock for Noon {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(43_200)
+    }
+}
+
+#[tokio::test]
+async fn what_is_shown_of_a_server_is_dated_by_the_gateway_s_clock() {
+    let client = client_at(spec("http://127.0.0.1:1/mcp"), Arc::new(Noon));
+    run(&client, tool_call()).await.unwrap_err();
+    let status = client.status();
+    assert_eq!((status.since, status.last_error.map(|(_, at)| at)), (Some(Noon.now()), Some(Noon.now())));
 }
 
 #[tokio::test]
