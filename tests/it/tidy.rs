@@ -285,9 +285,7 @@ fn waiting_and_time_go_through_their_ports() {
         if code.contains("unbounded_channel") || code.contains("mpsc::unbounded") {
             broken.push(format!("{}: an unbounded channel", source.name));
         }
-        let clock = source.name.contains("clock")
-            || source.name.contains("/cli/")
-            || source.name.contains("adapters");
+        let clock = source.name.contains("clock") || source.name.contains("/cli/");
         if code.contains("SystemTime::now()") && !clock {
             broken.push(format!("{}: the wall clock", source.name));
         }

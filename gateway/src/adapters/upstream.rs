@@ -9,6 +9,7 @@ mod flight;
 mod greet;
 mod handshake;
 mod http;
+mod level;
 mod net;
 mod pipes;
 mod pool;
@@ -31,6 +32,7 @@ use self::pipes::Pipes;
 use self::server::HttpSide;
 use crate::adapters::child::Slots;
 use crate::config::{self, Transport};
+use crate::ports::clock::Clock;
 use crate::ports::upstream::{
     Call, Change, Client, Events, Facts, Fault, SessionKey, Upstream, UpstreamStatus,
 };
@@ -40,6 +42,8 @@ use crate::ports::upstream::{
 pub struct Deps {
     /// The cap on child processes over all servers.
     pub slots: Arc<Slots>,
+    /// The wall clock, for what is shown of a server.
+    pub clock: Arc<dyn Clock>,
 }
 
 /// The client of one server.
@@ -59,7 +63,7 @@ impl ServerClient {
     /// Makes the client. Nothing is connected or started before the first call; what cannot be used at all (an
     /// unreadable file of authorities) is said by every call.
     pub fn new(spec: Arc<config::Server>, deps: Deps) -> Arc<ServerClient> {
-        let core = Core::new(Arc::clone(&spec));
+        let core = Core::new(Arc::clone(&spec), deps.clock);
         let side = match &spec.transport {
             Transport::Http(http) => match HttpSide::new(&core, http) {
                 Ok(side) => Side::Http(side),

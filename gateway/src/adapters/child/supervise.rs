@@ -53,6 +53,11 @@ impl Backoff {
         self.ready_at?.checked_duration_since(now).filter(|left| !left.is_zero())
     }
 
+    /// Whether the next failure counts as one more in a row: no good run fits in since the last.
+    pub fn is_fresh(&self, now: Instant) -> bool {
+        self.ready_at.is_some_and(|at| now < at + GOOD_RUN)
+    }
+
     /// Failures in a row.
     pub fn failures(&self) -> u32 {
         self.failures
@@ -158,6 +163,8 @@ mod tests {
         assert_eq!(backoff.left(now), None);
         let delay = backoff.failed(Duration::ZERO, now);
         assert_eq!(backoff.left(now), Some(delay));
+        assert!(backoff.is_fresh(now + Duration::from_secs(59)));
+        assert!(!backoff.is_fresh(now + delay + Duration::from_secs(60)));
         assert_eq!(backoff.left(now + delay), None);
         assert_eq!(backoff.left(now + Duration::from_secs(3600)), None);
     }

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::compose::Ticket;
 use super::flight::{Flight, Gate};
 use crate::config;
+use crate::ports::clock::Clock;
 use crate::ports::upstream::{Change, Facts, Fault, FaultKind};
 
 /// A changed era is looked for at most so often: a server that answers "method not found" to everything must not be
@@ -72,10 +73,11 @@ pub(super) struct Core {
     pub(super) probe: Flight<Result<Arc<Known>, Fault>>,
     probed: Mutex<Option<Instant>>,
     pub(super) health: Health,
+    clock: Arc<dyn Clock>,
 }
 
 impl Core {
-    pub(super) fn new(spec: Arc<config::Server>) -> Arc<Core> {
+    pub(super) fn new(spec: Arc<config::Server>, clock: Arc<dyn Clock>) -> Arc<Core> {
         Arc::new(Core {
             server: Arc::from(spec.id.as_str()),
             spec,
@@ -87,6 +89,7 @@ impl Core {
             probe: Flight::new(),
             probed: Mutex::new(None),
             health: Health::default(),
+            clock,
         })
     }
 
@@ -143,15 +146,16 @@ impl Core {
         Ok(())
     }
 
-    /// Notes how an exchange went; a failure to reach the server closes the gate when `arm` says so.
+    /// Notes how an exchange ended, once, where it ends: an answer that is there whole, or a fault. One that is
+    /// dropped before its end says nothing. A failure to reach the server closes the gate when `arm` says so.
     pub(super) fn note(&self, fault: Option<&Fault>, arm: bool) {
         match fault {
             None => {
-                self.health.good();
+                self.health.good(&*self.clock);
                 self.gate.open();
             }
             Some(fault) => {
-                self.health.bad(fault);
+                self.health.bad(fault, self.clock.now());
                 if arm
                     && matches!(fault.kind, FaultKind::Unreachable | FaultKind::Timeout | FaultKind::Dropped)
                 {
@@ -178,18 +182,18 @@ pub(super) struct HealthState {
 }
 
 impl Health {
-    fn good(&self) {
+    fn good(&self, clock: &dyn Clock) {
         // The usual case takes no lock.
         if !self.fine.swap(true, Ordering::Relaxed) {
-            self.state.lock().turn(true);
+            self.state.lock().turn(true, clock.now());
         }
     }
 
-    fn bad(&self, fault: &Fault) {
+    fn bad(&self, fault: &Fault, now: SystemTime) {
         let mut state = self.state.lock();
         self.fine.store(false, Ordering::Relaxed);
-        state.turn(false);
-        state.last_error = Some((fault.to_string(), SystemTime::now()));
+        state.turn(false, now);
+        state.last_error = Some((fault.to_string(), now));
     }
 
     /// What is known now.
@@ -199,10 +203,10 @@ impl Health {
 }
 
 impl HealthState {
-    fn turn(&mut self, connected: bool) {
+    fn turn(&mut self, connected: bool, now: SystemTime) {
         if self.connected != Some(connected) {
             self.connected = Some(connected);
-            self.since = Some(SystemTime::now());
+            self.since = Some(now);
         }
     }
 }

@@ -10,6 +10,7 @@ use futures_util::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::adapters::child::Backoff;
 use crate::ports::upstream::Fault;
 
 type Attempt<T> = Shared<BoxFuture<'static, T>>;
@@ -52,8 +53,8 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
     }
 }
 
-/// Closed for a while after a failure: 1 s, doubled with each further one up to 30 s. When the time is over the next
-/// caller tries again.
+/// Closed for a while after a failure, longer with each further one, as [`Backoff`] counts. When the time is over
+/// whoever comes tries again; attempts that fail together count once.
 pub(super) struct Gate {
     /// Whether `shut` holds anything: the usual call takes no lock.
     closed: AtomicBool,
@@ -61,15 +62,9 @@ pub(super) struct Gate {
 }
 
 struct Shut {
-    until: Instant,
-    pause: Duration,
+    pause: Backoff,
     fault: Fault,
 }
-
-/// The first pause.
-const FIRST: Duration = Duration::from_secs(1);
-/// The longest pause.
-const LONGEST: Duration = Duration::from_secs(30);
 
 impl Gate {
     /// Open.
@@ -84,7 +79,7 @@ impl Gate {
             return Ok(());
         }
         match &*self.shut.lock() {
-            Some(shut) if Instant::now() < shut.until => {
+            Some(shut) if shut.pause.left(Instant::now()).is_some() => {
                 Err(Fault::early(shut.fault.kind, format!("{} (not tried again yet)", shut.fault.detail)))
             }
             _ => Ok(()),
@@ -93,15 +88,17 @@ impl Gate {
 
     /// Closes for the next pause.
     pub(super) fn failed(&self, fault: &Fault) {
-        let mut shut = self.shut.lock();
-        let now = Instant::now();
-        let pause = match &*shut {
-            // Attempts that failed together count once.
-            Some(shut) if now < shut.until => return,
-            Some(shut) => (shut.pause * 2).min(LONGEST),
-            None => FIRST,
+        let (mut shut, now) = (self.shut.lock(), Instant::now());
+        let mut pause = match shut.take() {
+            Some(before) if before.pause.left(now).is_some() => {
+                *shut = Some(before);
+                return;
+            }
+            Some(before) => before.pause,
+            None => Backoff::new(),
         };
-        *shut = Some(Shut { until: now + pause, pause, fault: fault.clone() });
+        pause.failed(Duration::ZERO, now);
+        *shut = Some(Shut { pause, fault: fault.clone() });
         self.closed.store(true, Ordering::Release);
     }
 

@@ -2,8 +2,8 @@
 //! configuration and the era; a pipe whose server breaks the framing is closed, never resynchronised.
 
 use std::future::ready;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,17 +13,19 @@ use mcp::era::Era;
 use mcp::json::Raw;
 use mcp::message::Id;
 use mcp::meta::LogLevel;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 use tokio::time::Instant;
 
 use super::compose;
 use super::core::{Core, Known, Way};
 use super::greet;
 use super::handshake::Failed;
+use super::level::Level;
 use super::pool::{Entry, Key, Pool, Slot};
-use super::sessions::logs;
-use super::watch;
+use super::watch::{self, Heard, Place, Watching};
+use crate::adapters::child::Backoff;
 use crate::adapters::pipe::{Mux, MuxChange, MuxEvent, MuxOptions, Pipe};
 use crate::config::Isolation;
 use crate::ports::upstream::{
@@ -56,15 +58,24 @@ pub(super) struct Conn {
     pub(super) mux: Arc<Mux>,
     pub(super) facts: Arc<Facts>,
     pub(super) way: Way,
-    level: tokio::sync::Mutex<Option<Raw>>,
+    level: Level,
     /// Set before the gateway ends the pipe itself.
     ending: Arc<AtomicBool>,
+    /// Whether somebody wants what it announces.
+    heard: Heard,
 }
 
 impl Conn {
     pub(super) fn new(mux: Arc<Mux>, facts: Facts, way: Way) -> Conn {
-        let (facts, ending) = (Arc::new(facts), Arc::default());
-        Conn { mux, facts, way, level: tokio::sync::Mutex::new(None), ending }
+        let (level, facts, ending) = (Level::new(&facts), Arc::new(facts), Arc::default());
+        Conn { mux, facts, way, level, ending, heard: Heard::default() }
+    }
+
+    /// Notes a failure of the pipe, unless it is the gateway that ends it.
+    fn note(&self, core: &Core, fault: &Fault) {
+        if !self.ending.load(Ordering::Acquire) {
+            core.note(Some(fault), false);
+        }
     }
 
     async fn end(&self, grace: Duration) {
@@ -79,6 +90,10 @@ impl Entry for Conn {
     }
 
     fn touch(&self) {}
+
+    fn is_heard(&self) -> bool {
+        self.heard.is_wanted()
+    }
 
     fn idle(&self, now: Instant) -> Duration {
         if self.mux.in_flight() > 0 { Duration::ZERO } else { now.duration_since(self.mux.last_used()) }
@@ -104,6 +119,9 @@ pub(super) struct Pipes {
     isolation: Option<Isolation>,
     /// The way of every pipe when there is no choice.
     only: Option<Way>,
+    /// Whether a connection is kept open for what it announces, and how soon its successor is opened.
+    watching: Arc<Watching>,
+    reopening: Mutex<Backoff>,
 }
 
 impl Pipes {
@@ -114,7 +132,15 @@ impl Pipes {
         idle: Duration,
         only: Option<Way>,
     ) -> Arc<Pipes> {
-        Arc::new(Pipes { core: Arc::clone(core), pool: Pool::new(idle), opener, isolation, only })
+        Arc::new(Pipes {
+            core: Arc::clone(core),
+            pool: Pool::new(idle),
+            opener,
+            isolation,
+            only,
+            watching: Arc::default(),
+            reopening: Mutex::new(Backoff::new()),
+        })
     }
 
     /// What is known of the server; asks it once.
@@ -138,7 +164,7 @@ impl Pipes {
         let key = self.key(&SessionKey::Catalog, &client, conn.way);
         let slot = self.pool.slot(key);
         let conn = slot.fill(conn);
-        self.follow(&conn, key);
+        self.follow(&conn, key, &client);
         self.watch_end(&conn, &slot);
         Ok(self.core.known().unwrap_or_else(|| self.core.learn(conn.way, Arc::clone(&conn.facts))))
     }
@@ -224,37 +250,55 @@ impl Pipes {
         let right = self.key(&owner, &client, conn.way);
         let slot = if right == key { Arc::clone(slot) } else { self.pool.slot(right) };
         let conn = slot.fill(conn);
-        self.follow(&conn, right);
+        self.follow(&conn, right, &client);
         self.watch_end(&conn, &slot);
-        if replaced && is_for_lists(&key) {
+        if replaced && key.is_for_lists() {
             self.core.announce(Change::Restarted);
         }
         Ok(conn)
     }
 
-    /// Passes on what the server announces; from the pipes that lists are read over, not from each session's.
-    fn follow(self: &Arc<Self>, conn: &Arc<Conn>, key: Key) {
-        if !is_for_lists(&key) {
+    /// Passes on what the server announces; from the pipes that lists are read over, not from each session's. One
+    /// connection stays open for it while somebody follows the changes; a process ends when it is idle, as configured.
+    fn follow(self: &Arc<Self>, conn: &Arc<Conn>, key: Key, client: &Client) {
+        if !key.is_for_lists() {
             return;
         }
         let (core, mut changes) = (Arc::clone(&self.core), conn.mux.changes());
         let (lists, revision) = (watch::announced(&conn.facts), conn.facts.revision);
-        // Legacy servers announce unasked, modern ones want a subscription. The pipe must not live for it.
-        let mux = (conn.way == Way::Modern && !lists.is_empty()).then(|| Arc::downgrade(&conn.mux));
+        // Legacy servers announce unasked, modern ones want a subscription. It is `conn` that keeps the pipe open.
+        let (mux, modern) = (Arc::clone(&conn.mux), conn.way == Way::Modern && !lists.is_empty());
+        let place = Place::take(&self.watching).filter(|_| self.only.is_some() && !lists.is_empty());
+        if place.is_some() {
+            conn.heard.start(&core);
+        }
+        let (pipes, ending, client) = (Arc::downgrade(self), Arc::clone(&conn.ending), client.clone());
         tokio::spawn(async move {
-            if let Some(mux) = mux.and_then(|mux| mux.upgrade()) {
+            if modern {
                 let call = watch::listen_call(&lists);
                 let body = |id: &Id, token: &Raw| compose::call(&call, Era::Modern, revision, id, token);
                 if let Err(fault) = mux.listen(body).await {
                     tracing::debug!(server = %core.server, %fault, "no subscription");
                 }
             }
-            // Ends with the multiplexer, whose end closes the channel.
+            let since = Instant::now();
             loop {
-                match changes.recv().await {
+                let change = tokio::select! {
+                    biased;
+                    change = changes.recv() => change,
+                    _ = mux.closed() => break,
+                };
+                match change {
                     Ok(MuxChange::List(change)) => core.announce(change),
-                    Ok(MuxChange::Updated(_)) | Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
-                    Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+                    Ok(MuxChange::Updated(_)) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => break,
+                }
+            }
+            if place.is_some() && !ending.load(Ordering::Acquire) {
+                drop(place);
+                tokio::select! {
+                    () = reopen(&core, &pipes, &client, since.elapsed()) => {}
+                    () = core.stop.cancelled() => {}
                 }
             }
         });
@@ -268,52 +312,46 @@ impl Pipes {
             conn = self.conn(&call.session, &call.client, conn.way).await?;
         }
         if conn.way != Way::Modern {
-            self.level(&conn, call).await;
+            let mux = &conn.mux;
+            let set = |level: Raw| async move {
+                greet::ask(mux, |id| compose::set_level(id, &level)).await.map(drop)
+            };
+            conn.level.tell(&self.core, call, GRACE, set).await;
         }
         let (era, revision) = (conn.way.era(), conn.facts.revision);
         let sent =
             conn.mux.request(|id, token| compose::call(call, era, revision, id, token), call.progress).await;
-        self.core.note(sent.as_ref().err(), false);
+        if let Err(fault) = &sent {
+            conn.note(&self.core, fault);
+        }
         let log = call.log_level.as_ref().and_then(|level| LogLevel::parse(&level.string()?));
+        let core = Arc::clone(&self.core);
+        // The pipe lives as long as its last call, which holds `conn`.
         Ok(Box::pin(sent?.filter_map(move |item| {
-            // The pipe lives as long as its last call.
-            let _held = &conn;
+            match &item {
+                Ok(MuxEvent::Done(_)) => core.note(None, false),
+                Ok(_) => {}
+                Err(fault) => conn.note(&core, fault),
+            }
             ready(event(item, era, log))
         })))
     }
 
-    /// Makes a process that ends by itself wait for its successor. A connection may end as it likes.
+    /// Notes that a process ended by itself, and makes it wait for its successor. A connection may end as it likes.
     fn watch_end(&self, conn: &Conn, slot: &Arc<Slot<Conn>>) {
         if self.only.is_some() {
             return;
         }
         let (mux, ending, slot) = (Arc::clone(&conn.mux), Arc::clone(&conn.ending), Arc::downgrade(slot));
-        let start = Instant::now();
+        let (core, start) = (Arc::clone(&self.core), Instant::now());
         tokio::spawn(async move {
-            let _ = mux.closed().await;
+            let fault = mux.closed().await;
             if let (false, Some(slot)) = (ending.load(Ordering::Acquire), slot.upgrade()) {
                 let now = Instant::now();
+                core.note(Some(&fault), false);
                 slot.pause.lock().failed(now.duration_since(start), now);
             }
         });
-    }
-
-    /// Tells a legacy server the level that this call asks for; see the same in `server`.
-    async fn level(&self, conn: &Conn, call: &Call) {
-        let Some(level) = call.log_level.as_ref().filter(|_| logs(&conn.facts)) else { return };
-        let mut told = conn.level.lock().await;
-        if told.as_ref() == Some(level) {
-            return;
-        }
-        let telling = greet::ask(&conn.mux, |id| compose::set_level(id, level));
-        match tokio::time::timeout(GRACE, telling).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(fault)) => {
-                tracing::debug!(server = %self.core.server, %fault, "the log level was not taken")
-            }
-            Err(_) => tracing::debug!(server = %self.core.server, "the log level was not taken in time"),
-        }
-        *told = Some(level.clone());
     }
 
     /// Ends the pipes of one owner, or all, within `grace`.
@@ -323,8 +361,16 @@ impl Pipes {
     }
 }
 
-fn is_for_lists(key: &Key) -> bool {
-    matches!(key.owner, None | Some(SessionKey::Catalog))
+/// Opens the successor of the connection that was listened to, whose opening tells that something may have changed.
+async fn reopen(core: &Core, pipes: &Weak<Pipes>, client: &Client, mut ran: Duration) {
+    while let Some(pause) = pipes.upgrade().map(|p| p.reopening.lock().failed(ran, Instant::now())) {
+        tokio::time::sleep(pause).await;
+        let Some(pipes) = pipes.upgrade().filter(|_| core.changes.receiver_count() > 0) else { return };
+        if pipes.conn(&SessionKey::Catalog, client, Way::OldSse).await.is_ok() {
+            return;
+        }
+        ran = Duration::ZERO;
+    }
 }
 
 fn event(item: Result<MuxEvent, Fault>, era: Era, log: Option<LogLevel>) -> Option<Result<Event, Fault>> {

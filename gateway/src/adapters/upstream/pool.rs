@@ -24,23 +24,23 @@ const ENTRIES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 pub(super) struct Key {
     /// The owner; none: everybody.
     pub(super) owner: Option<SessionKey>,
-    digest: [u8; 32],
+    variant: [u8; 32],
 }
 
 impl Key {
     /// For calls of `client`.
     pub(super) fn new(owner: SessionKey, client: &Client) -> Key {
-        let mut digest = [0; 32];
-        let hash = ring::digest::digest(&ring::digest::SHA256, client.capabilities.bytes());
-        for (to, from) in digest.iter_mut().zip(hash.as_ref()) {
-            *to = *from;
-        }
-        Key { owner: Some(owner), digest }
+        Key { owner: Some(owner), variant: client.variant }
+    }
+
+    /// Whether lists are read through this entry.
+    pub(super) fn is_for_lists(&self) -> bool {
+        matches!(self.owner, None | Some(SessionKey::Catalog))
     }
 
     /// For what everybody shares.
     pub(super) fn shared() -> Key {
-        Key { owner: None, digest: [0; 32] }
+        Key { owner: None, variant: [0; 32] }
     }
 }
 
@@ -50,6 +50,8 @@ pub(super) trait Entry: Send + Sync + 'static {
     fn usable(&self) -> bool;
     /// It is about to serve.
     fn touch(&self);
+    /// Whether it announces what somebody wants to hear: then it stays, although nobody calls.
+    fn is_heard(&self) -> bool;
     /// For how long it has served nobody.
     fn idle(&self, now: Instant) -> Duration;
 }
@@ -83,12 +85,24 @@ impl<T: Entry> Slot<T> {
         entry
     }
 
+    /// Whether lists were read through an entry that ended by itself: its successor must be known as one, however
+    /// late it comes, since it may have other lists.
+    fn is_missed(&self, key: &Key) -> bool {
+        key.is_for_lists() && self.ready.load().as_ref().is_some_and(|entry| !entry.usable())
+    }
+
     fn disused(&self, now: Instant, limit: Duration) -> bool {
         match self.ready.load_full() {
+            Some(entry) if !entry.usable() => !self.is_slowed(now),
             // Two references: the slot's and this one. A call under way holds one more.
-            Some(entry) => !entry.usable() || (Arc::strong_count(&entry) <= 2 && entry.idle(now) >= limit),
-            None => !self.flight.is_flying(),
+            Some(entry) => Arc::strong_count(&entry) <= 2 && entry.idle(now) >= limit && !entry.is_heard(),
+            None => !self.flight.is_flying() && !self.is_slowed(now),
         }
+    }
+
+    /// The count of its failures in a row is all that slows a process down that ends again and again.
+    fn is_slowed(&self, now: Instant) -> bool {
+        self.pause.lock().is_fresh(now)
     }
 }
 
@@ -132,22 +146,35 @@ impl<T: Entry> Pool<T> {
         self.slots.lock().iter().filter(|(_, slot)| usable(slot)).count()
     }
 
-    fn take_disused(&self, limit: Duration) -> Vec<Arc<Slot<T>>> {
+    /// Takes out the entries that served nobody for `limit`. A place whose pause matters stays.
+    pub(super) fn take_disused(&self, limit: Duration) -> Vec<Arc<T>> {
         let now = Instant::now();
         let mut slots = self.slots.lock();
-        let keys: Vec<Key> =
-            slots.iter().filter(|(_, slot)| slot.disused(now, limit)).map(|(key, _)| *key).collect();
-        keys.iter().filter_map(|key| slots.pop(key)).collect()
+        let keys: Vec<Key> = slots
+            .iter()
+            .filter(|(key, slot)| slot.disused(now, limit) && !slot.is_missed(key))
+            .map(|(key, _)| *key)
+            .collect();
+        let mut taken = Vec::new();
+        for key in keys {
+            let slot = match slots.peek(&key) {
+                Some(slot) if slot.is_slowed(now) => Some(Arc::clone(slot)),
+                _ => slots.pop(&key),
+            };
+            taken.extend(slot.and_then(|slot| slot.ready.swap(None)));
+        }
+        taken
     }
 
     /// Takes out the one entry that nobody uses now and that was not used for the longest time.
     pub(super) fn take_oldest(&self) -> Option<Arc<T>> {
         let now = Instant::now();
-        let mut slots = self.slots.lock();
+        let slots = self.slots.lock();
         let free = |slot: &Slot<T>| slot.ready.load().is_some() && slot.disused(now, Duration::ZERO);
         // The cache iterates from the most recently used.
         let key = slots.iter().rev().find(|(_, slot)| free(slot)).map(|(key, _)| *key)?;
-        slots.pop(&key)?.ready.swap(None)
+        // The place stays, for its pause; the sweep takes it in time.
+        slots.peek(&key)?.ready.swap(None)
     }
 
     /// Takes out the entries of one owner, or all.

@@ -10,6 +10,7 @@ use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use mcp::code;
 use mcp::era::{Era, Revision};
+use mcp::json::Raw;
 use mcp::message::RpcError;
 use mcp::meta::LogLevel;
 use mcp::{method, mirror};
@@ -37,14 +38,15 @@ const HANGING: Duration = Duration::from_secs(1);
 
 /// A call's way so far.
 pub(super) enum Sent {
-    /// Its events.
+    /// Its events. Whoever reads the last of them notes the outcome.
     Events(Events),
     /// An answer that does not fit the era. `outcome` is what the caller gets when the era is as it was; `untouched`
-    /// says that the server certainly did not execute the call.
+    /// is [`is_untouched`].
     Odd { outcome: Result<Events, Fault>, untouched: bool },
-    /// The session was gone. Never executed, and yet only what is safe to repeat is repeated in a new one: the old
-    /// one's state is lost, and whether that matters only the caller knows.
+    /// The session was gone.
     Expired,
+    /// There is no session, which is noted already.
+    Unopened(Fault),
 }
 
 /// The client of one HTTP server.
@@ -103,7 +105,10 @@ impl HttpSide {
         probing.await
     }
 
-    /// One call; an answer that does not fit what is known leads to one new probe and one repetition at most.
+    /// One call; an answer that does not fit what is known leads to one new probe and one repetition at most. What may
+    /// be repeated: a method that is safe to repeat, after any of these failures, and any other only when
+    /// [`is_untouched`] proves that the server has another era and executed nothing. An expired session proves it too,
+    /// but its state is lost, and whether that matters only the caller knows: there the method alone decides.
     pub(super) async fn call(self: &Arc<Self>, call: &Call) -> Result<Events, Fault> {
         let mut again = method::safe_to_repeat(&call.method);
         let mut first = true;
@@ -120,24 +125,30 @@ impl HttpSide {
             };
             // A refused connection is cheap and soon over; one that hangs must not cost every caller its time.
             let hung = sent.as_ref().is_err_and(|fault| !fault.dispatched) && start.elapsed() >= HANGING;
-            self.core.note(sent.as_ref().err(), hung);
             match sent {
                 Ok(Sent::Events(events)) => return Ok(events),
                 Ok(Sent::Odd { outcome, untouched }) => {
-                    if !first || !self.core.may_suspect() || !self.changed(known.way).await {
-                        return outcome;
-                    }
-                    if !again && !untouched {
+                    self.core.note(outcome.as_ref().err(), false);
+                    let changed = first && self.core.may_suspect() && self.changed(known.way).await;
+                    if !changed || !(again || untouched) {
                         return outcome;
                     }
                 }
                 Ok(Sent::Expired) if again => {}
                 Ok(Sent::Expired) => {
-                    return Err(Fault::late(FaultKind::Dropped, "the upstream session expired"));
+                    let fault = Fault::late(FaultKind::Dropped, "the upstream session expired");
+                    self.core.note(Some(&fault), false);
+                    return Err(fault);
                 }
-                // An idle connection that the server was just closing.
-                Err(fault) if again && fault.kind == FaultKind::Dropped => {}
-                Err(fault) => return Err(fault),
+                Ok(Sent::Unopened(fault)) if again && fault.kind == FaultKind::Dropped => {}
+                Ok(Sent::Unopened(fault)) => return Err(fault),
+                Err(fault) => {
+                    self.core.note(Some(&fault), hung);
+                    // An idle connection that the server was just closing.
+                    if !again || fault.kind != FaultKind::Dropped {
+                        return Err(fault);
+                    }
+                }
             }
             (again, first) = (false, false);
         }
@@ -154,24 +165,23 @@ impl HttpSide {
         let reply = exchange(&self.net, headers, body, &ticket.id, call.answer_bytes).await?;
         Ok(match reply.got {
             Got::Answer { status, outcome } => {
-                let odd = outcome.as_ref().err().and_then(|e| odd_for_modern(status, e));
-                let events = done(Era::Modern, outcome);
-                match odd {
-                    Some(untouched) => Sent::Odd { outcome: Ok(events), untouched },
-                    None => Sent::Events(events),
+                let odd = outcome.as_ref().err().filter(|error| is_odd_for_modern(status, error));
+                match odd.map(|error| is_untouched(status, Some(error))) {
+                    Some(untouched) => Sent::Odd { outcome: Ok(done(Era::Modern, outcome)), untouched },
+                    None => self.answered(Era::Modern, outcome),
                 }
             }
             Got::Stream(body) => {
                 let guard = CancelGuard::new(None, &ticket.id);
-                Sent::Events(Run::new(body, self.want(call, ticket, Era::Modern), None, guard).into_events())
+                let run = Run::new(body, self.want(call, ticket, Era::Modern), None, guard);
+                Sent::Events(run.noted_in(&self.core).into_events())
             }
             Got::Refused { status, error } => {
-                let outcome = Err(refusal(status, error.as_ref()));
-                let odd = is_wrong_door(status) && !error.as_ref().is_some_and(is_modern);
-                if !odd {
-                    return outcome.map(Sent::Events);
+                let fault = refusal(status, error.as_ref());
+                if !is_wrong_door(status) || error.as_ref().is_some_and(is_modern) {
+                    return Err(fault);
                 }
-                Sent::Odd { outcome, untouched: true }
+                Sent::Odd { outcome: Err(fault), untouched: is_untouched(status, error.as_ref()) }
             }
         })
     }
@@ -179,13 +189,15 @@ impl HttpSide {
     async fn legacy(self: &Arc<Self>, call: &Call) -> Result<Sent, Fault> {
         let session = match self.session(&call.session, &call.client).await {
             Ok(session) => session,
-            // A refused handshake: perhaps it knows none any more.
+            // A refused handshake: perhaps it knows none any more. The call itself was not even sent.
             Err(failed) if failed.modern || failed.status.is_some() => {
                 return Ok(Sent::Odd { outcome: Err(failed.fault), untouched: true });
             }
-            Err(failed) => return Err(failed.fault),
+            Err(failed) => return Ok(Sent::Unopened(failed.fault)),
         };
-        self.level(&session, call).await;
+        let of = &session;
+        let set = |level: Raw| async move { self.set_level(of, &level).await };
+        session.level.tell(&self.core, call, session.back.within, set).await;
         let ticket = self.core.ticket();
         let body = compose::call(call, Era::Legacy, session.facts.revision, &ticket.id, &ticket.token());
         let mut guard = CancelGuard::new(Some(&session.back), &ticket.id);
@@ -200,29 +212,35 @@ impl HttpSide {
                     session.expire();
                     return Ok(Sent::Expired);
                 }
-                let odd = outcome.as_ref().err().is_some_and(is_modern);
-                let events = done(Era::Legacy, outcome);
-                if odd {
-                    return Ok(Sent::Odd { outcome: Ok(events), untouched: true });
+                let odd = outcome.as_ref().err().filter(|error| is_modern(error));
+                match odd.map(|error| is_untouched(status, Some(error))) {
+                    Some(untouched) => Sent::Odd { outcome: Ok(done(Era::Legacy, outcome)), untouched },
+                    None => self.answered(Era::Legacy, outcome),
                 }
-                Sent::Events(events)
             }
             Got::Stream(body) => {
                 let (want, back) = (self.want(call, ticket, Era::Legacy), Arc::clone(&session.back));
-                Sent::Events(Run::new(body, want, Some(back), guard).holding(session).into_events())
+                let run = Run::new(body, want, Some(back), guard).holding(session);
+                Sent::Events(run.noted_in(&self.core).into_events())
             }
             Got::Refused { status, error } => {
                 if is_gone(&session, status, error.as_ref()) {
                     session.expire();
                     return Ok(Sent::Expired);
                 }
-                let outcome = Err(refusal(status, error.as_ref()));
-                if error.as_ref().is_some_and(is_modern) || is_wrong_door(status) {
-                    return Ok(Sent::Odd { outcome, untouched: true });
+                let fault = refusal(status, error.as_ref());
+                if !is_wrong_door(status) && !error.as_ref().is_some_and(is_modern) {
+                    return Err(fault);
                 }
-                return outcome.map(Sent::Events);
+                Sent::Odd { outcome: Err(fault), untouched: is_untouched(status, error.as_ref()) }
             }
         })
+    }
+
+    /// An answer that is whole, and the end of its exchange.
+    fn answered(&self, era: Era, outcome: Result<Raw, RpcError>) -> Sent {
+        self.core.note(None, false);
+        Sent::Events(done(era, outcome))
     }
 
     /// The owner's session, shaking hands where there is none.
@@ -250,7 +268,7 @@ impl HttpSide {
                 }
                 let session = place.fill(shaken?);
                 if owner == SessionKey::Catalog {
-                    watch::follow(&side.core, &side.watching, &session);
+                    watch::follow(&side, &client, &session);
                 }
                 Ok(session)
             }
@@ -264,34 +282,18 @@ impl HttpSide {
         self.session(&SessionKey::Catalog, &compose::nobody()).await
     }
 
-    /// Tells the server the level that this call asks for, when it is another than the session's. A server that
-    /// refuses is not asked again for the same level, and the call goes on.
-    async fn level(&self, session: &Arc<Session>, call: &Call) {
-        let Some(level) = call.log_level.as_ref().filter(|_| session.logs) else { return };
-        let mut told = session.level.lock().await;
-        if told.as_ref() == Some(level) {
-            return;
-        }
+    /// `logging/setLevel` in a session.
+    async fn set_level(&self, session: &Session, level: &Raw) -> Result<(), Fault> {
         let ticket = self.core.ticket();
         let body = compose::set_level(&ticket.id, level);
         let headers = session.back.headers.clone();
-        let telling = async {
-            let reply = exchange(&self.net, headers, body, &ticket.id, GREETING_BYTES).await?;
-            if let Got::Stream(body) = reply.got {
-                let guard = CancelGuard::new(None, &ticket.id);
-                let want = Want::bare(&self.core, ticket, Era::Legacy, GREETING_BYTES);
-                Run::new(body, want, Some(Arc::clone(&session.back)), guard).answer().await?;
-            }
-            Ok::<(), Fault>(())
-        };
-        match tokio::time::timeout(session.back.within, telling).await {
-            Ok(Ok(())) => {}
-            Ok(Err(fault)) => {
-                tracing::debug!(server = %self.core.server, %fault, "the log level was not taken")
-            }
-            Err(_) => tracing::debug!(server = %self.core.server, "the log level was not taken in time"),
+        let reply = exchange(&self.net, headers, body, &ticket.id, GREETING_BYTES).await?;
+        if let Got::Stream(body) = reply.got {
+            let guard = CancelGuard::new(None, &ticket.id);
+            let want = Want::bare(&self.core, ticket, Era::Legacy, GREETING_BYTES);
+            Run::new(body, want, Some(Arc::clone(&session.back)), guard).answer().await?;
         }
-        *told = Some(level.clone());
+        Ok(())
     }
 
     /// Closes the sessions of one owner, or all. What is not closed in time is left to the server's own time-out.
@@ -308,7 +310,7 @@ impl HttpSide {
 }
 
 /// An answer that is all there already.
-fn done(era: Era, outcome: Result<mcp::json::Raw, RpcError>) -> Events {
+fn done(era: Era, outcome: Result<Raw, RpcError>) -> Events {
     Box::pin(stream::iter([Ok(Event::Done(Answer { era, outcome }))]))
 }
 
@@ -339,15 +341,22 @@ fn is_wrong_door(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
 }
 
-/// Whether an error looks like a server that is no longer modern; then, whether it certainly executed nothing.
-fn odd_for_modern(status: StatusCode, error: &RpcError) -> Option<bool> {
+/// Whether an error looks like a server that is no longer modern.
+fn is_odd_for_modern(status: StatusCode, error: &RpcError) -> bool {
     match error.code {
-        code::HEADER_MISMATCH | code::MISSING_CAPABILITY => None,
-        code::UNSUPPORTED_VERSION | code::INVALID_REQUEST | code::METHOD_NOT_FOUND => Some(true),
+        code::HEADER_MISMATCH | code::MISSING_CAPABILITY => false,
+        code::UNSUPPORTED_VERSION | code::INVALID_REQUEST | code::METHOD_NOT_FOUND => true,
         // Invalid params may come from the tool itself.
-        code::INVALID_PARAMS => (status == StatusCode::BAD_REQUEST).then_some(false),
-        _ => is_wrong_door(status).then_some(true),
+        code::INVALID_PARAMS => status == StatusCode::BAD_REQUEST,
+        _ => is_wrong_door(status),
     }
+}
+
+/// Whether a server that turned out to have another era certainly executed nothing: it knows no such place, no such
+/// method, or no such version. A 400 is no proof, a proxy or the tool itself may have sent it.
+fn is_untouched(status: StatusCode, error: Option<&RpcError>) -> bool {
+    matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+        || error.is_some_and(|error| matches!(error.code, code::METHOD_NOT_FOUND | code::UNSUPPORTED_VERSION))
 }
 
 /// Whether the server no longer knows the session. 404 is the specified sign; many servers send 400 and say it.

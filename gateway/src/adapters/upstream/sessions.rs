@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mcp::json::Raw;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::back::Back;
+use super::level::Level;
 use super::pool::Entry;
+use super::watch::Heard;
 use crate::ports::upstream::Facts;
 
-/// A session that served nothing for so long is closed.
+/// A session that served nothing for so long is closed, unless it is the one whose announcements are heard.
 pub(super) const IDLE: Duration = Duration::from_secs(600);
 
 /// A session already shaken hands on.
@@ -24,12 +25,12 @@ pub(super) struct Session {
     pub(super) back: Arc<Back>,
     /// Whether the server gave it an id: only then it can expire and be closed.
     pub(super) named: bool,
-    /// The log level that the server was told last.
-    pub(super) level: tokio::sync::Mutex<Option<Raw>>,
-    /// Whether the server lets clients choose the level.
-    pub(super) logs: bool,
+    /// The log level that the server was told.
+    pub(super) level: Level,
     /// Cancelled when it is over: whoever listens to it stops.
     pub(super) gone: CancellationToken,
+    /// Whether somebody wants what it announces.
+    pub(super) heard: Arc<Heard>,
     over: AtomicBool,
     used: Mutex<Instant>,
 }
@@ -37,12 +38,12 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn new(facts: Facts, back: Back, named: bool) -> Session {
         Session {
-            logs: logs(&facts),
+            level: Level::new(&facts),
             facts: Arc::new(facts),
             back: Arc::new(back),
             named,
-            level: tokio::sync::Mutex::new(None),
             gone: CancellationToken::new(),
+            heard: Arc::default(),
             over: AtomicBool::new(false),
             used: Mutex::new(Instant::now()),
         }
@@ -63,11 +64,6 @@ impl Session {
     }
 }
 
-/// Whether clients can choose the log level.
-pub(super) fn logs(facts: &Facts) -> bool {
-    facts.capabilities.get("logging").is_some_and(|v| v.is_object())
-}
-
 impl Entry for Session {
     fn usable(&self) -> bool {
         !self.over.load(Ordering::Acquire)
@@ -75,6 +71,10 @@ impl Entry for Session {
 
     fn touch(&self) {
         *self.used.lock() = Instant::now();
+    }
+
+    fn is_heard(&self) -> bool {
+        self.heard.is_wanted()
     }
 
     fn idle(&self, now: Instant) -> Duration {

@@ -79,6 +79,8 @@ pub(super) struct Run {
     guard: CancelGuard,
     /// The session is not closed as idle while its stream is read.
     held: Option<Arc<Session>>,
+    /// Where the end is noted; none for the gateway's own requests, whose makers judge the whole of them.
+    noted: Option<Arc<Core>>,
     resumes: u8,
     over: bool,
 }
@@ -96,6 +98,7 @@ impl Run {
             back,
             guard,
             held: None,
+            noted: None,
             resumes: 0,
             over: false,
         }
@@ -104,6 +107,12 @@ impl Run {
     /// Keeps the call's session until the end.
     pub(super) fn holding(mut self, session: Arc<Session>) -> Run {
         self.held = Some(session);
+        self
+    }
+
+    /// Has its end noted.
+    pub(super) fn noted_in(mut self, core: &Arc<Core>) -> Run {
+        self.noted = Some(Arc::clone(core));
         self
     }
 
@@ -132,6 +141,9 @@ impl Run {
         let item = self.step().await;
         if !matches!(item, Ok(Event::Progress(_) | Event::Log(_))) {
             self.over = true;
+            if let Some(core) = &self.noted {
+                core.note(item.as_ref().err(), false);
+            }
         }
         Some(item)
     }

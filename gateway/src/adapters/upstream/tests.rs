@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use super::{Deps, ServerClient};
 use crate::adapters::child::Slots;
 use crate::config::{HttpKind, HttpServer, Server, Timeouts, Transport};
+use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::upstream::{
     Answer, Call, Client, Event, Events, Fault, Mirrored, SessionKey, Upstream as _,
 };
@@ -319,7 +320,11 @@ pub(super) fn spec(url: &str) -> Server {
 }
 
 pub(super) fn client_of(spec: Server) -> Arc<ServerClient> {
-    ServerClient::new(Arc::new(spec), Deps { slots: Arc::new(Slots::new(8)) })
+    client_at(spec, Arc::new(SystemClock))
+}
+
+pub(super) fn client_at(spec: Server, clock: Arc<dyn Clock>) -> Arc<ServerClient> {
+    ServerClient::new(Arc::new(spec), Deps { slots: Arc::new(Slots::new(8)), clock })
 }
 
 pub(super) fn client(fake: &Fake) -> Arc<ServerClient> {
@@ -331,7 +336,7 @@ pub(super) fn raw(value: &Value) -> Raw {
 }
 
 pub(super) fn who(capabilities: &Value) -> Client {
-    Client { capabilities: raw(capabilities), info: Some(raw(&json!({"name": "host", "version": "9"}))) }
+    Client::new(raw(capabilities), Some(raw(&json!({"name": "host", "version": "9"}))))
 }
 
 pub(super) fn owner(number: u8) -> SessionKey {

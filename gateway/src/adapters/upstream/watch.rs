@@ -1,10 +1,9 @@
 //! Listens for what an HTTP server announces outside every call: the GET stream of a legacy session, or a modern
-//! server's `subscriptions/listen`. A server that offers neither is left in peace; one that breaks the stream off is
-//! asked again with growing pauses.
+//! server's `subscriptions/listen`. A server that offers neither is left in peace; one that breaks the stream off, or
+//! forgets the session, is asked again with growing pauses. Child processes end at their own `idle`, heard or not.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use http::StatusCode;
 use http_body_util::BodyExt as _;
@@ -14,6 +13,10 @@ use mcp::json::{ObjectWriter, Raw};
 use mcp::message::{Id, Message};
 use mcp::sse::Decoder;
 use mcp::{meta, method};
+use parking_lot::Mutex;
+use tokio::sync::broadcast;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::answer::message;
 use super::back::Back;
@@ -24,22 +27,40 @@ use super::http::{Got, exchange, is_event_stream};
 use super::server::{HttpSide, modern_headers};
 use super::sessions::Session;
 use super::stream::list_change;
-use crate::ports::upstream::{Call, Facts, Mirrored, SessionKey};
+use crate::adapters::child::Backoff;
+use crate::ports::upstream::{Call, Change, Client, Facts, Mirrored, SessionKey};
 
-/// The first pause before a broken stream is opened again.
-const FIRST: Duration = Duration::from_secs(1);
-/// The longest.
-const LONGEST: Duration = Duration::from_secs(60);
-
-/// At most one listener for each server.
+/// At most one listener for each server; none when it has nothing to announce, or does not offer to.
 #[derive(Default)]
 pub(super) struct Watching(AtomicBool);
 
+/// Whether what a session announces is wanted: while somebody follows the server's changes through it, it stays open
+/// although nobody calls.
+#[derive(Default)]
+pub(super) struct Heard(Mutex<Option<broadcast::Sender<Change>>>);
+
+impl Heard {
+    /// From now on, for whoever follows the changes of `core`.
+    pub(super) fn start(&self, core: &Core) {
+        *self.0.lock() = Some(core.changes.clone());
+    }
+
+    fn stop(&self) {
+        *self.0.lock() = None;
+    }
+
+    /// Whether anybody wants it now.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.0.lock().as_ref().is_some_and(|changes| changes.receiver_count() > 0)
+    }
+}
+
 /// Gives the place back when the listener ends.
-struct Place(Arc<Watching>);
+pub(super) struct Place(Arc<Watching>);
 
 impl Place {
-    fn take(watching: &Arc<Watching>) -> Option<Place> {
+    /// None when somebody listens already.
+    pub(super) fn take(watching: &Arc<Watching>) -> Option<Place> {
         (!watching.0.swap(true, Ordering::AcqRel)).then(|| Place(Arc::clone(watching)))
     }
 }
@@ -58,38 +79,97 @@ pub(super) fn announced(facts: &Facts) -> Vec<&'static str> {
     ["tools", "prompts", "resources"].into_iter().filter(tells).collect()
 }
 
-/// Follows a legacy session of the catalog, when its server announces anything. Ends with the session.
-pub(super) fn follow(core: &Arc<Core>, watching: &Arc<Watching>, session: &Arc<Session>) {
-    if announced(&session.facts).is_empty() {
-        return;
+/// What is needed to listen to a session without keeping it open.
+struct Ear {
+    session: Weak<Session>,
+    back: Arc<Back>,
+    gone: CancellationToken,
+    heard: Arc<Heard>,
+}
+
+impl Ear {
+    /// None when the session announces nothing.
+    fn of(session: &Arc<Session>) -> Option<Ear> {
+        (!announced(&session.facts).is_empty()).then(|| Ear {
+            session: Arc::downgrade(session),
+            back: Arc::clone(&session.back),
+            gone: session.gone.clone(),
+            heard: Arc::clone(&session.heard),
+        })
     }
-    let Some(place) = Place::take(watching) else { return };
-    let (core, back, gone) = (Arc::clone(core), Arc::clone(&session.back), session.gone.clone());
+}
+
+/// Follows a legacy session of the catalog, when its server announces anything; once that session is gone, its
+/// successor. Ends when the server offers no stream, is spoken to in another way, or nobody follows its changes.
+pub(super) fn follow(side: &Arc<HttpSide>, client: &Client, session: &Arc<Session>) {
+    let Some(ear) = Ear::of(session) else { return };
+    let Some(place) = Place::take(&side.watching) else { return };
+    let (core, weak, client) = (Arc::clone(&side.core), Arc::downgrade(side), client.clone());
     tokio::spawn(async move {
         let _place = place;
-        let stop = core.stop.clone();
         tokio::select! {
-            () = get_stream(&core, &back) => {}
-            () = gone.cancelled() => {}
-            () = stop.cancelled() => {}
+            () = stay(&core, weak, &client, ear) => {}
+            () = core.stop.cancelled() => {}
         }
     });
 }
 
-async fn get_stream(core: &Arc<Core>, back: &Arc<Back>) {
-    let mut pause = FIRST;
+async fn stay(core: &Arc<Core>, side: Weak<HttpSide>, client: &Client, mut ear: Ear) {
+    let mut pause = Backoff::new();
     loop {
+        let since = Instant::now();
+        ear.heard.start(core);
+        let offered = tokio::select! {
+            offered = get_stream(core, &ear.back) => offered,
+            () = ear.gone.cancelled() => true,
+        };
+        ear.heard.stop();
+        if !offered {
+            return;
+        }
+        if let Some(session) = ear.session.upgrade() {
+            session.expire();
+        }
+        let session = loop {
+            tokio::time::sleep(pause.failed(since.elapsed(), Instant::now())).await;
+            let legacy = core.known().is_some_and(|known| known.way == Way::Legacy);
+            let Some(side) = side.upgrade().filter(|_| legacy && core.changes.receiver_count() > 0) else {
+                return;
+            };
+            if let Ok(session) = side.session(&SessionKey::Catalog, client).await {
+                break session;
+            }
+        };
+        let Some(next) = Ear::of(&session) else { return };
+        ear = next;
+        // Nobody knows what was announced meanwhile.
+        core.announce(Change::Restarted);
+    }
+}
+
+/// Reads the session's stream, again and again, until the server no longer knows the session; false when it has no
+/// such stream.
+async fn get_stream(core: &Arc<Core>, back: &Arc<Back>) -> bool {
+    let (mut pause, mut opened) = (Backoff::new(), false);
+    loop {
+        let since = Instant::now();
         match tokio::time::timeout(back.within, back.net.get(back.headers.clone())).await {
             Ok(Ok(answer)) if answer.status() == StatusCode::OK && is_event_stream(answer.headers()) => {
-                let heard = read(core, answer.into_body(), Some(back), None).await;
-                pause = if heard { FIRST } else { pause };
+                opened = true;
+                if read(core, answer.into_body(), Some(back), None).await {
+                    pause = Backoff::new();
+                }
             }
-            // 405: no such stream. Whatever else it says, it will say again.
-            Ok(Ok(answer)) if answer.status().is_client_error() => return,
+            Ok(Ok(answer)) => match answer.status() {
+                StatusCode::METHOD_NOT_ALLOWED => return false,
+                StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND if opened => return true,
+                // Whatever else it says to the first question, it will say again.
+                status if status.is_client_error() && !opened => return false,
+                _ => {}
+            },
             _ => {}
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST);
+        tokio::time::sleep(pause.failed(since.elapsed(), Instant::now())).await;
     }
 }
 
@@ -112,8 +192,9 @@ pub(super) fn subscribe(side: &Arc<HttpSide>, facts: &Facts) {
 
 async fn listen(side: Weak<HttpSide>, lists: &[&str], revision: Revision) {
     let call = listen_call(lists);
-    let mut pause = FIRST;
+    let mut pause = Backoff::new();
     loop {
+        let since = Instant::now();
         let Some(side) = side.upgrade() else { return };
         if side.core.known().is_none_or(|known| known.way != Way::Modern) {
             return;
@@ -129,8 +210,9 @@ async fn listen(side: Weak<HttpSide>, lists: &[&str], revision: Revision) {
         match tokio::time::timeout(within, opening).await {
             Ok(Ok(reply)) => match reply.got {
                 Got::Stream(body) => {
-                    let heard = read(&core, body, None, Some(&ticket.id)).await;
-                    pause = if heard { FIRST } else { pause };
+                    if read(&core, body, None, Some(&ticket.id)).await {
+                        pause = Backoff::new();
+                    }
                 }
                 Got::Answer { outcome: Ok(_), .. } => {}
                 // It does not do this after all.
@@ -141,8 +223,7 @@ async fn listen(side: Weak<HttpSide>, lists: &[&str], revision: Revision) {
             Ok(Err(fault)) => tracing::debug!(server = %core.server, %fault, "no subscription"),
             Err(_) => tracing::debug!(server = %core.server, "no subscription in time"),
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST);
+        tokio::time::sleep(pause.failed(since.elapsed(), Instant::now())).await;
     }
 }
 

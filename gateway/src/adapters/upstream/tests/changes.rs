@@ -1,5 +1,8 @@
 //! What servers announce outside every call.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::super::Side;
 use super::*;
 use crate::ports::upstream::Change;
 
@@ -95,4 +98,58 @@ async fn a_modern_server_is_subscribed_to() {
     assert_eq!(asked.header("mcp-method"), Some("subscriptions/listen"));
     client.shutdown(Duration::from_secs(5)).await;
     fake.wait_left(1).await;
+}
+
+/// What the idle time does, now.
+pub(super) fn sweep(client: &ServerClient) {
+    let Side::Http(side) = &client.side else { panic!("no HTTP server") };
+    drop(side.sessions.take_disused(Duration::ZERO));
+    drop(side.old.pool.take_disused(Duration::ZERO));
+}
+
+/// A legacy server that announces a change once per GET stream, when told, and then forgets the session.
+async fn announcing_later(told: &Arc<AtomicBool>) -> Fake {
+    let (told, sessions) = (Arc::clone(told), Mutex::new(0));
+    Fake::start(move |seen| match seen.method() {
+        "initialize" => {
+            *sessions.lock() += 1;
+            let (id, hello) = (format!("s{}", sessions.lock()), seen.result(initialized()));
+            let headers = [("content-type", "application/json"), ("mcp-session-id", id.as_str())];
+            let mut hello = hello;
+            hello["result"]["capabilities"] = announcing();
+            http(200, &headers, hello.to_string().as_bytes())
+        }
+        "notifications/initialized" => accepted(),
+        "GET" if seen.header("mcp-session-id") == Some("s1") && told.swap(true, Ordering::SeqCst) => {
+            http(404, &[], b"")
+        }
+        "GET" => vec![
+            sse_head(),
+            Do::Wait(Duration::from_millis(500)),
+            event(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})),
+            last_chunk(),
+        ],
+        _ => http(404, &[], b""),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn peer_26_a_session_that_is_listened_to_outlives_the_idle_time_and_its_server_s_memory() {
+    let fake = announcing_later(&Arc::default()).await;
+    let client = client(&fake);
+    let mut changes = client.changes();
+    client.facts(&who(&json!({})), &SessionKey::Catalog).await.unwrap();
+    fake.wait_for("GET", 1).await;
+    sweep(&client);
+    assert_eq!(fake.count("DELETE"), 0);
+    assert_eq!(heard(&mut changes).await, Change::Tools);
+    // The second GET finds that the server has forgotten the session: another one is opened and listened to.
+    assert_eq!(heard(&mut changes).await, Change::Restarted);
+    assert_eq!(heard(&mut changes).await, Change::Tools);
+    assert_ne!(fake.last("GET").header("mcp-session-id"), Some("s1"));
+    drop(changes);
+    sweep(&client);
+    fake.wait_for("DELETE", 1).await;
+    assert_eq!(client.status().sessions, 0, "nobody follows the changes any more");
 }

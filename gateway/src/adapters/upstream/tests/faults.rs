@@ -1,6 +1,7 @@
 //! Servers that are away: what that costs, and what is tried again.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
 
 use super::*;
 use crate::ports::upstream::FaultKind;
@@ -58,6 +59,71 @@ async fn u14_a_tool_is_never_called_twice_a_read_may_be() {
     let fake = flaky().await;
     run(&client(&fake), a_call("tools/list", &json!({}))).await.unwrap();
     assert_eq!(fake.count("tools/list"), 2);
+}
+
+/// Whether the server counts as connected, and whether a failure was ever noted.
+fn health(client: &ServerClient) -> (Option<bool>, bool) {
+    let status = client.status();
+    (status.connected, status.last_error.is_some())
+}
+
+#[tokio::test]
+async fn an_exchange_counts_where_it_ends() {
+    let fake = modern(|seen| match seen.body["params"]["name"].as_str() {
+        Some("fine") => sse(&[seen.result(json!({}))]),
+        Some("hangs") => vec![sse_head(), Do::Hang],
+        Some("breaks") => vec![sse_head(), event(&json!({"jsonrpc": "2.0"})), Do::Close],
+        _ => vec![sse_head(), Do::Close],
+    })
+    .await;
+    let client = client(&fake);
+    let named = |name: &str| a_call("tools/call", &json!({"name": name}));
+    run(&client, named("fine")).await.unwrap();
+    assert_eq!(health(&client), (Some(true), false));
+    // Neither good nor bad: nobody waited for the end.
+    drop(client.call(named("hangs")).await.unwrap());
+    assert_eq!(health(&client), (Some(true), false));
+    for name in ["ends", "breaks"] {
+        // The head of an answer is not the answer.
+        let events = client.call(named(name)).await.unwrap();
+        let before = health(&client).0;
+        assert!(finish(events).await.1.is_err());
+        assert_eq!((before, health(&client)), (Some(true), (Some(false), true)), "{name}");
+        drop(client.call(named("hangs")).await.unwrap());
+        assert_eq!(health(&client).0, Some(false), "{name}");
+        run(&client, named("fine")).await.unwrap();
+        assert_eq!(health(&client), (Some(true), true), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_pause_after_a_failure_is_no_failure_of_its_own() {
+    let fake = legacy(|seen| reply(200, &seen.result(json!({})))).await;
+    let client = client(&fake);
+    run(&client, tool_call()).await.unwrap();
+    client.core.note(Some(&Fault::early(FaultKind::Unreachable, "gone")), true);
+    let (noted, at) = client.status().last_error.unwrap();
+    let mut call = tool_call();
+    call.session = owner(2);
+    run(&client, call).await.unwrap_err();
+    assert_eq!(client.status().last_error, Some((noted, at)));
+}
+
+/// A clock that stands still.
+struct Noon;
+
+impl Clock for Noon {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(43_200)
+    }
+}
+
+#[tokio::test]
+async fn what_is_shown_of_a_server_is_dated_by_the_gateway_s_clock() {
+    let client = client_at(spec("http://127.0.0.1:1/mcp"), Arc::new(Noon));
+    run(&client, tool_call()).await.unwrap_err();
+    let status = client.status();
+    assert_eq!((status.since, status.last_error.map(|(_, at)| at)), (Some(Noon.now()), Some(Noon.now())));
 }
 
 #[tokio::test]

@@ -83,6 +83,12 @@ async fn two_owners_never_share_a_session_nor_do_two_sets_of_capabilities() {
         }
     }
     assert_eq!(ids.len(), 3);
+    // The same capabilities in another spelling are the same capabilities.
+    let mut call = tool_call();
+    let spelled = Raw::parse(Bytes::from_static(b"{ \"roots\" : {} }"), &Limits::REQUEST).unwrap();
+    call.client = Client::new(spelled, None);
+    run(&client, call).await.unwrap();
+    assert!(ids.contains(fake.last("tools/call").header("mcp-session-id").unwrap()));
 }
 
 #[tokio::test]
@@ -198,10 +204,10 @@ async fn a_call_that_ended_is_not_cancelled() {
 }
 
 #[tokio::test]
-async fn the_log_level_is_told_when_it_changes() {
+async fn the_least_severe_log_level_that_was_wanted_is_told() {
     let fake = legacy(ok).await;
     let client = client(&fake);
-    for level in [None, Some("info"), Some("info"), Some("error"), None] {
+    for level in [None, Some("error"), Some("info"), Some("info"), Some("error"), None, Some("debug")] {
         let mut call = tool_call();
         call.log_level = level.map(|level| raw(&json!(level)));
         run(&client, call).await.unwrap();
@@ -212,7 +218,7 @@ async fn the_log_level_is_told_when_it_changes() {
         .filter(|seen| seen.method() == "logging/setLevel")
         .map(|seen| seen.body["params"]["level"].clone())
         .collect();
-    assert_eq!(told, [json!("info"), json!("error")]);
+    assert_eq!(told, [json!("error"), json!("info"), json!("debug")]);
 }
 
 #[tokio::test]

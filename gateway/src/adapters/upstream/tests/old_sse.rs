@@ -59,7 +59,9 @@ async fn feed(mut stream: TcpStream, endpoint: &str, to: &Mutex<Option<mpsc::Unb
 
 fn answer_of(seen: &Seen) -> Option<Value> {
     match seen.method() {
-        "initialize" => Some(seen.result(json!({"protocolVersion": "2024-11-05", "capabilities": {}}))),
+        "initialize" => Some(seen.result(
+            json!({"protocolVersion": "2024-11-05", "capabilities": {"tools": {"listChanged": true}}}),
+        )),
         method if method.starts_with("notifications/") => None,
         _ => Some(seen.result(json!({"old": true}))),
     }
@@ -79,6 +81,12 @@ async fn the_old_transport_is_found_and_spoken() {
         assert_eq!(client.status().transport, "sse");
         let methods: Vec<Value> = posted.lock().iter().map(|body| body["method"].clone()).collect();
         assert!(methods.contains(&json!("notifications/initialized")), "{methods:?}");
+        let changes = client.changes();
+        super::changes::sweep(&client);
+        assert_eq!(client.status().sessions, 1, "the catalog's, which is listened to");
+        drop(changes);
+        super::changes::sweep(&client);
+        assert_eq!(client.status().sessions, 0);
     }
 }
 

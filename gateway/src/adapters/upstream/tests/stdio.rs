@@ -146,10 +146,37 @@ async fn an_idle_process_is_ended_and_started_again_when_it_is_needed() {
 async fn broken_framing_ends_the_process_and_the_call() {
     let client = client_of(shell(&format!("{MODERN} *boom*) say 'not json' ;;")));
     pid(&client, 1).await;
+    assert_eq!(client.status().connected, Some(true));
     let fault = run(&client, a_call("tools/call", &json!({"name": "boom"}))).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Protocol);
+    let status = client.status();
+    assert_eq!(status.connected, Some(false));
+    assert!(status.last_error.unwrap().0.contains("not JSON"));
     let fault = run(&client, tool_call()).await.unwrap_err();
     assert_eq!((fault.kind, fault.dispatched), (FaultKind::Unreachable, false), "not started again at once");
+    client.shutdown(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn the_pause_after_a_crash_outlives_the_idle_time() {
+    let mut server = shell(&format!("{MODERN} *boom*) exit 1 ;;"));
+    set(&mut server, |stdio| stdio.idle = Duration::from_millis(40));
+    let client = client_of(server);
+    let mut changes = client.changes();
+    for pause in [250, 700] {
+        let up = async {
+            while run(&client, tool_call()).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), up).await.unwrap();
+        run(&client, a_call("tools/call", &json!({"name": "boom"}))).await.unwrap_err();
+        // Sweeps have come and gone, twice over.
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        let fault = run(&client, tool_call()).await.unwrap_err();
+        assert!(fault.detail.contains("not started again for"), "{fault}");
+    }
+    assert_eq!(changes.try_recv().unwrap(), crate::ports::upstream::Change::Restarted);
     client.shutdown(Duration::from_secs(5)).await;
 }
 
