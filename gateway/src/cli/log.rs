@@ -1,6 +1,8 @@
 //! Log lines on their way to stderr: a bounded buffer and one thread that writes it. Whoever logs never waits, not
 //! even when nobody reads stderr: what finds no room is dropped, counted, and the loss is said in the log.
 
+mod json;
+
 use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -33,7 +35,7 @@ pub(super) fn start(log: &Log) {
     let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
     let format = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines.clone());
     match log.format {
-        LogFormat::Json => format.json().flatten_event(true).try_init().ok(),
+        LogFormat::Json => format.event_format(json::Json).try_init().ok(),
         LogFormat::Pretty => format.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).try_init().ok(),
     };
     // Without the thread lines are counted and dropped; that is no reason not to serve.
