@@ -4,6 +4,7 @@
 pub mod check;
 pub mod demo;
 pub mod import;
+mod log;
 pub mod schema;
 pub mod serve;
 pub mod stdio;
@@ -14,9 +15,8 @@ use std::path::Path;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
-use tracing_subscriber::EnvFilter;
 
-use crate::config::{self, Checked, Log, LogFormat, Options};
+use crate::config::{self, Checked, Options};
 
 /// The gateway for MCP traffic: one URL in front of many MCP servers, whatever era either side speaks.
 #[derive(Debug, Parser)]
@@ -56,7 +56,7 @@ pub fn main() -> u8 {
         }
     };
     let (mut out, mut err) = (io::stdout(), io::stderr());
-    match cli.command {
+    let code = match cli.command {
         Command::Demo(args) => demo::run(&args, &mut out, &mut err),
         Command::Serve(args) => serve::run(&args, &mut out, &mut err),
         Command::Stdio(args) => stdio::run(&args, &mut err),
@@ -69,7 +69,9 @@ pub fn main() -> u8 {
             0
         }
         Command::DemoServer => demo::server(),
-    }
+    };
+    log::flush();
+    code
 }
 
 /// Loads a configuration, or says all that is wrong with it.
@@ -99,16 +101,6 @@ fn task_known(config: &Checked, task: Option<&str>, err: &mut dyn Write) -> bool
         writeln!(err, "tollgate: no task '{task}'; there is: {}", names.join(", ")).ok();
     }
     known
-}
-
-/// Sends log lines to stderr. A second call changes nothing.
-fn log_to_stderr(log: &Log) {
-    let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    match log.format {
-        LogFormat::Json => lines.json().flatten_event(true).try_init().ok(),
-        LogFormat::Pretty => lines.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).try_init().ok(),
-    };
 }
 
 /// The runtime of everything that waits.

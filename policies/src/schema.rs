@@ -1,5 +1,8 @@
 //! JSON Schemas of strangers: compiled once, checked for cost before that, and never a reason for I/O. Validation
-//! of a value takes time linear in the value and in the schema's expanded size, which is bounded here.
+//! of a value can take as long as the product of its nodes and the schema's expanded size, and with recursion longer:
+//! the size is bounded when the schema is compiled, the steps before each value.
+
+mod steps;
 
 use std::collections::HashMap;
 
@@ -8,6 +11,8 @@ use serde_json::Value;
 
 /// Subschemas after all references are followed; doubling references (`allOf: [a, a]`) reach it fast.
 const MAX_EXPANDED: u64 = 50_000;
+/// Most steps of one validation, as [`steps`] counts them: some tenths of a second.
+const MAX_STEPS: u64 = 5_000_000;
 /// Nesting of the schema itself.
 const MAX_DEPTH: usize = 64;
 /// Compiled size of one pattern, in bytes.
@@ -15,7 +20,41 @@ const MAX_PATTERN: usize = 256 * 1024;
 
 /// A schema that values can be checked against.
 #[derive(Debug)]
-pub struct Schema(Validator);
+pub struct Schema {
+    validator: Validator,
+    source: Value,
+    size: Size,
+}
+
+/// A schema's size after all references are followed.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    expanded: u64,
+    /// Whether a reference leads back to where it stands: then the size says nothing of the steps.
+    recursive: bool,
+}
+
+/// Why a value is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is no JSON.
+    NoJson,
+    /// Checking it could take too long: it is not known whether it fits the schema.
+    TooCostly,
+    /// It breaks the schema.
+    Broken(Violation),
+}
+
+impl std::fmt::Display for Refusal {
+    /// What is wrong with "the value", without the value.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::NoJson => f.write_str("is no JSON"),
+            Refusal::TooCostly => f.write_str("is too large to be checked against a schema of this size"),
+            Refusal::Broken(violation) => write!(f, "{} breaks '{}'", violation.at, violation.keyword),
+        }
+    }
+}
 
 /// Where a value breaks a schema, as a JSON Pointer (RFC 6901) into the value. The value itself is not told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,25 +82,43 @@ impl Schema {
     /// backtracking engine could match, or an expanded size over the bound.
     pub fn compile(text: &str) -> Result<Schema, &'static str> {
         let schema: Value = serde_json::from_str(text).map_err(|_| "the schema is no JSON")?;
-        cost(&schema)?;
+        let size = size(&schema)?;
         let options =
             jsonschema::options().with_draft(dialect(&schema)?).with_retriever(Nothing).with_pattern_options(
                 PatternOptions::regex().size_limit(MAX_PATTERN).dfa_size_limit(MAX_PATTERN),
             );
-        options.build(&schema).map(Schema).map_err(|_| "the schema is not valid in its dialect")
+        let validator = options.build(&schema).map_err(|_| "the schema is not valid in its dialect")?;
+        Ok(Schema { validator, source: schema, size })
     }
 
-    /// Checks a value.
+    /// The schema's size after all references are followed, at least 1. A value's nodes times this bounds the steps of
+    /// checking it, unless the schema is recursive.
+    pub fn cost(&self) -> u64 {
+        self.size.expanded
+    }
+
+    /// Checks a value, in at most five million steps and the time to parse it: callers with large values want a thread
+    /// for that.
     ///
     /// # Errors
-    /// The first place that breaks the schema.
-    pub fn check(&self, text: &str) -> Result<(), Violation> {
-        let value: Value = serde_json::from_str(text)
-            .map_err(|_| Violation { at: String::new(), keyword: "json".to_owned() })?;
-        self.0.validate(&value).map_err(|error| Violation {
-            at: error.instance_path().to_string(),
-            keyword: error.kind().keyword().to_owned(),
+    /// The first place that breaks the schema, or why it was not looked for.
+    pub fn check(&self, text: &str) -> Result<(), Refusal> {
+        let value: Value = serde_json::from_str(text).map_err(|_| Refusal::NoJson)?;
+        if !self.affords(text.len(), &value) {
+            return Err(Refusal::TooCostly);
+        }
+        self.validator.validate(&value).map_err(|error| {
+            Refusal::Broken(Violation {
+                at: error.instance_path().to_string(),
+                keyword: error.kind().keyword().to_owned(),
+            })
         })
+    }
+
+    fn affords(&self, bytes: usize, value: &Value) -> bool {
+        // A value has no more nodes than bytes. Most are that small; only the others are gone through.
+        let most = u64::try_from(bytes).unwrap_or(u64::MAX).saturating_mul(self.size.expanded);
+        (!self.size.recursive && most <= MAX_STEPS) || steps::within(&self.source, value, MAX_STEPS)
     }
 }
 
@@ -79,19 +136,20 @@ fn dialect(schema: &Value) -> Result<Draft, &'static str> {
     }
 }
 
-/// Bounds what checking a value could cost.
-fn cost(schema: &Value) -> Result<(), &'static str> {
-    let mut counter = Counter { root: schema, known: HashMap::new(), open: Vec::new() };
-    if counter.expanded(schema, 0)? > MAX_EXPANDED {
-        return Err("the schema is too large once its references are followed");
+/// Bounds the size of a schema, and tells it.
+fn size(schema: &Value) -> Result<Size, &'static str> {
+    let mut counter = Counter { root: schema, known: HashMap::new(), open: Vec::new(), recursive: false };
+    match counter.expanded(schema, 0)? {
+        size if size > MAX_EXPANDED => Err("the schema is too large once its references are followed"),
+        expanded => Ok(Size { expanded, recursive: counter.recursive }),
     }
-    Ok(())
 }
 
 struct Counter<'a> {
     root: &'a Value,
     known: HashMap<&'a str, u64>,
     open: Vec<&'a str>,
+    recursive: bool,
 }
 
 impl<'a> Counter<'a> {
@@ -125,12 +183,13 @@ impl<'a> Counter<'a> {
         Ok(sum)
     }
 
-    /// The size behind a reference. One that leads back to where it stands adds nothing: the value bounds it.
+    /// The size behind a reference. One that leads back to where it stands adds nothing here.
     fn followed(&mut self, to: &'a str, depth: usize) -> Result<u64, &'static str> {
         let Some(pointer) = to.strip_prefix('#') else {
             return Err("the schema refers out of itself");
         };
         if self.open.contains(&to) {
+            self.recursive = true;
             return Ok(1);
         }
         if let Some(known) = self.known.get(to) {
@@ -187,8 +246,29 @@ mod tests {
             Schema::compile(r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#);
         let schema = schema.unwrap();
         assert_eq!(schema.check(r#"{"n":1}"#), Ok(()));
-        let violation = schema.check(r#"{"n":"secret"}"#).unwrap_err();
-        assert_eq!(violation, Violation { at: "/n".into(), keyword: "type".into() });
+        let refusal = schema.check(r#"{"n":"secret"}"#).unwrap_err();
+        assert_eq!(refusal, Refusal::Broken(Violation { at: "/n".into(), keyword: "type".into() }));
+        assert_eq!(refusal.to_string(), "/n breaks 'type'");
+        assert_eq!(schema.check("{"), Err(Refusal::NoJson));
+    }
+
+    #[test]
+    fn what_a_large_value_and_a_large_schema_cost_together_is_bounded() {
+        let rule = r#"{"minimum":0},"#.repeat(10_000);
+        let text = format!(r#"{{"items":{{"allOf":[{}]}}}}"#, rule.trim_end_matches(','));
+        let schema = Schema::compile(&text).unwrap();
+        assert!((20_000..MAX_EXPANDED).contains(&schema.cost()), "{}", schema.cost());
+        let value = |n: usize| format!("[{}]", vec!["1"; n].join(","));
+        assert_eq!(schema.check(&value(100)), Ok(()));
+        assert_eq!(schema.check(&value(100_000)), Err(Refusal::TooCostly));
+        // Much of it, but little to be done for each part.
+        let wide = format!(
+            r#"{{"items":{{"oneOf":[true]}},"$defs":{{"x":{{"allOf":[{}]}}}}}}"#,
+            rule.trim_end_matches(',')
+        );
+        assert_eq!(Schema::compile(&wide).unwrap().check(&value(100_000)), Ok(()));
+        let cheap = Schema::compile(r#"{"items":{"type":"integer"}}"#).unwrap();
+        assert_eq!(cheap.check(&value(100_000)), Ok(()));
     }
 
     #[test]
@@ -221,6 +301,19 @@ mod tests {
         assert!(schema.check(r#"{"children":[{"children":[]}]}"#).is_ok());
         assert!(schema.check(r#"{"children":[{"children":1}]}"#).is_err());
         assert!(Schema::compile(r##"{"$ref":"#"}"##).is_ok_and(|s| s.check("1").is_ok()));
+    }
+
+    #[test]
+    fn k3_recursion_that_doubles_at_every_level_is_not_followed_to_its_end() {
+        for twice in [
+            r##"{"$anchor":"a","items":{"allOf":[{"$ref":"#a"},{"$ref":"#a"}]}}"##,
+            r##"{"$defs":{"a":{"items":{"$ref":"#/$defs/a"},"contains":{"$ref":"#/$defs/a"}}},"$ref":"#/$defs/a"}"##,
+        ] {
+            let schema = Schema::compile(twice).unwrap();
+            assert_eq!(schema.check("[[[1]]]"), Ok(()), "{twice}");
+            let deep = format!("{}{}", "[".repeat(60), "]".repeat(60));
+            assert_eq!(schema.check(&deep), Err(Refusal::TooCostly), "{twice}");
+        }
     }
 
     #[test]

@@ -221,6 +221,19 @@ fn logs_go_to_stderr_alone() {
 }
 
 #[test]
+fn a_host_that_never_reads_stderr_gets_all_its_answers() {
+    let up = Scripted::json(Peer::modern("m"));
+    let mut host = Host::start_deaf(&yaml("", &[http("m", &up, "")]));
+    // A call logs some 300 bytes, so that the pipe is full after about 200.
+    for id in 1..=1000 {
+        let answer = host.modern(id, "tools/call", json!({"name": "m__echo", "arguments": {}}));
+        assert!(answer["result"].is_object(), "{id}: {answer}");
+    }
+    host.close();
+    assert!(host.wait(LONG).success());
+}
+
+#[test]
 fn a_wrong_configuration_says_so_on_stderr_and_exits_with_1() {
     let mut host = Host::start("servers:\n  up: { url: \"http://127.0.0.1:1/mcp\", command: x }\n");
     let status = host.wait(LONG);

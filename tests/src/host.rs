@@ -33,6 +33,15 @@ impl Host {
 
     /// Starts with more arguments.
     pub fn start_with(yaml: &str, args: &[&str]) -> Host {
+        Host::launch(yaml, args, true)
+    }
+
+    /// Starts and never reads its stderr: the pipe stays open and full.
+    pub fn start_deaf(yaml: &str) -> Host {
+        Host::launch(yaml, &[], false)
+    }
+
+    fn launch(yaml: &str, args: &[&str], listens: bool) -> Host {
         let dir = tempfile::tempdir().expect("a folder");
         let file = dir.path().join("tollgate.yaml");
         std::fs::write(&file, yaml).expect("write the configuration");
@@ -41,7 +50,7 @@ impl Host {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().expect("the binary runs");
         let stdout = child.stdout.take().expect("stdout");
-        let log = collect(child.stderr.take().expect("stderr"));
+        let log = if listens { collect(child.stderr.take().expect("stderr")) } else { Arc::default() };
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {

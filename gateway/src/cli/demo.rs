@@ -12,7 +12,7 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 
 use super::serve::{Addresses, serve};
-use super::{log_to_stderr, runtime};
+use super::{log, runtime};
 use crate::config::{self, Checked, Options, Source};
 use crate::edge;
 
@@ -33,7 +33,7 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     match runtime.block_on(demo(args, out)) {
         Ok(()) => 0,
         Err(error) => {
-            writeln!(err, "tollgate: {error}").ok();
+            log::failed(&error, err);
             1
         }
     }
@@ -51,7 +51,7 @@ async fn demo(args: &DemoArgs, out: &mut dyn Write) -> Result<(), String> {
     let clock = edge::serve(listener, edge::Options::default(), Arc::new(modern::Clock), stop.clone());
     let clock = tokio::spawn(clock);
     let config = configuration(args, addr)?;
-    log_to_stderr(&config.log);
+    log::start(&config.log);
     let result = serve(config, out, instructions).await;
     stop.cancel();
     clock.await.ok();

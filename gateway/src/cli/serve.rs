@@ -10,7 +10,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{load, log_to_stderr, runtime};
+use super::{load, log, runtime};
 use crate::admin::Admin;
 use crate::assemble;
 use crate::config::{Checked, Options};
@@ -39,12 +39,12 @@ pub struct ServeArgs {
 pub fn run(args: &ServeArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let options = Options { listen: args.listen.clone(), elsewhere: false };
     let Some(config) = load(&args.config, &options, err) else { return 1 };
-    log_to_stderr(&config.log);
+    log::start(&config.log);
     let Some(runtime) = runtime(err) else { return 1 };
     match runtime.block_on(serve(config, out, |_, _| Ok(()))) {
         Ok(()) => 0,
         Err(error) => {
-            writeln!(err, "tollgate: {error}").ok();
+            log::failed(&error, err);
             1
         }
     }
@@ -153,6 +153,7 @@ fn until_told(gate: Arc<Gate>) -> Result<impl Future<Output = ()> + Send + 'stat
         gate.draining.cancel();
         tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
         tracing::warn!("told twice: leaving now");
+        log::flush();
         std::process::exit(1);
     })
 }

@@ -9,7 +9,7 @@ use clap::Args;
 use tokio::io::BufReader;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{load, log_to_stderr, runtime, task_known};
+use super::{load, log, runtime, task_known};
 use crate::config::{Checked, Options};
 use crate::{assemble, host};
 
@@ -30,7 +30,7 @@ pub fn run(args: &StdioArgs, err: &mut dyn Write) -> u8 {
     if !task_known(&config, args.task.as_deref(), err) {
         return 1;
     }
-    log_to_stderr(&config.log);
+    log::start(&config.log);
     let Some(runtime) = runtime(err) else { return 1 };
     let result = runtime.block_on(serve(config));
     // A blocked read of stdin must not keep the process.
@@ -38,7 +38,7 @@ pub fn run(args: &StdioArgs, err: &mut dyn Write) -> u8 {
     match result {
         Ok(()) => 0,
         Err(error) => {
-            writeln!(err, "tollgate: {error}").ok();
+            log::failed(&error, err);
             1
         }
     }

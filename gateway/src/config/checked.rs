@@ -1,7 +1,8 @@
 //! The configuration after all checks: every value has its final type, default and meaning. Nothing here comes
 //! from serde and nothing here can be wrong any more; reading files and variables is already behind us.
 
-use std::collections::BTreeMap;
+mod tools;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,7 +12,8 @@ use http::{HeaderName, HeaderValue};
 use jiff::civil::Date;
 use url::Url;
 
-use super::glob::glob;
+pub use tools::{ToolRules, ToolTimeouts};
+
 use super::problem::Problem;
 use super::secret::Secret;
 
@@ -77,8 +79,8 @@ pub struct Server {
     pub required: bool,
     /// Deadlines of every exchange with it.
     pub timeouts: Timeouts,
-    /// Other deadlines for single tools: by the server's own tool name, or a glob with `*` and `?`.
-    pub tools: BTreeMap<String, ToolTimeouts>,
+    /// Other deadlines for single tools.
+    pub tools: ToolRules,
     /// Largest answer of one call, in bytes.
     pub answer_bytes: usize,
     /// Line of the file that names it, from 1.
@@ -179,15 +181,6 @@ impl Default for Timeouts {
     }
 }
 
-/// Deadlines of one tool, where they differ from its server's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ToolTimeouts {
-    /// In place of [`Timeouts::call_idle`].
-    pub call_idle: Option<Duration>,
-    /// In place of [`Timeouts::call_total`].
-    pub call_total: Option<Duration>,
-}
-
 /// A policy profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
@@ -214,7 +207,7 @@ pub struct FrontLimits {
     pub idle_timeout: Duration,
     /// Most client connections at once.
     pub connections: usize,
-    /// Most answers being streamed at once.
+    /// Most event streams open to clients at once, over all connections.
     pub streams: usize,
     /// Most requests being served at once, over all connections.
     pub requests: usize,
@@ -336,12 +329,8 @@ impl Server {
     /// Deadlines (idle, total) of a call of this tool, given by the server's own name. An exact name wins over
     /// globs, and of globs the longest; each deadline is looked for on its own.
     pub fn call_timeouts(&self, tool: &str) -> (Duration, Duration) {
-        let mut matching: Vec<_> =
-            self.tools.iter().filter(|(pattern, _)| *pattern == tool || glob(pattern, tool)).collect();
-        matching.sort_by_key(|(pattern, _)| (*pattern != tool, usize::MAX - pattern.len()));
-        let first = |pick: fn(&ToolTimeouts) -> Option<Duration>| matching.iter().find_map(|(_, t)| pick(t));
-        let idle = first(|t| t.call_idle).unwrap_or(self.timeouts.call_idle);
-        let total = first(|t| t.call_total).unwrap_or(self.timeouts.call_total);
+        let idle = self.tools.first(tool, |t| t.call_idle).unwrap_or(self.timeouts.call_idle);
+        let total = self.tools.first(tool, |t| t.call_total).unwrap_or(self.timeouts.call_total);
         (idle, total)
     }
 }

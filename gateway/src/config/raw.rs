@@ -224,7 +224,7 @@ pub(crate) struct Limits {
     pub(crate) idle_timeout: Option<Time>,
     /// Most client connections at once. Default 16384.
     pub(crate) connections: Option<u64>,
-    /// Most answers being streamed at once. Default 16384.
+    /// Most event streams open to clients at once. Default 16384.
     pub(crate) streams: Option<u64>,
     /// Most requests being served at once. Default 16384.
     pub(crate) requests: Option<u64>,

@@ -8,9 +8,8 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use futures_util::Stream;
 use mcp::era::{Era, Revision};
-use mcp::json::{Key, Raw};
+use mcp::json::{Key, Kind, Raw};
 use mcp::message::RpcError;
-use ring::digest::{SHA256, digest};
 use tokio::sync::broadcast;
 
 /// What one request asks of a server, independent of the era that either side speaks.
@@ -50,38 +49,42 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that declared this.
+    /// A client with these capabilities.
     pub fn new(capabilities: Raw, info: Option<Raw>) -> Client {
         let mut text = Vec::with_capacity(capabilities.len());
         canonical(&capabilities, &mut text);
+        let hash = ring::digest::digest(&ring::digest::SHA256, &text);
         let mut variant = [0; 32];
-        variant.iter_mut().zip(digest(&SHA256, &text).as_ref()).for_each(|(to, from)| *to = *from);
+        variant.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
         Client { capabilities, info, variant }
     }
 }
 
-/// The value with the members of its objects sorted by key.
+/// The value without spaces and with the members of every object sorted by key: the same for all spellings of it.
+/// Recurses as deep as the value, which its parser has bounded.
 fn canonical(raw: &Raw, out: &mut Vec<u8>) {
-    if raw.is_object() {
-        let mut members: Vec<_> = raw.members().collect();
-        members.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
-        out.push(b'{');
-        for (key, value) in &members {
-            out.extend_from_slice(key.raw());
-            out.push(b':');
-            canonical(value, out);
-            out.push(b',');
+    match raw.kind() {
+        Kind::Object => {
+            let mut members: Vec<(Key, Raw)> = raw.members().collect();
+            members.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+            out.push(b'{');
+            for (key, value) in &members {
+                out.extend_from_slice(Raw::from_str_value(key.as_str()).bytes());
+                out.push(b':');
+                canonical(value, out);
+                out.push(b',');
+            }
+            out.push(b'}');
         }
-        out.push(b'}');
-    } else if raw.is_array() {
-        out.push(b'[');
-        for value in raw.elements() {
-            canonical(&value, out);
-            out.push(b',');
+        Kind::Array => {
+            out.push(b'[');
+            for value in raw.elements() {
+                canonical(&value, out);
+                out.push(b',');
+            }
+            out.push(b']');
         }
-        out.push(b']');
-    } else {
-        out.extend_from_slice(raw.bytes());
+        _ => out.extend_from_slice(raw.bytes()),
     }
 }
 
@@ -240,4 +243,24 @@ pub trait Upstream: Send + Sync {
 
     /// Ends everything within the time given: sessions are closed before children are ended.
     async fn shutdown(&self, within: Duration);
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use mcp::json::Limits;
+
+    use super::*;
+
+    #[test]
+    fn capabilities_are_told_apart_by_what_they_say_not_by_how() {
+        let variant = |text: &'static str| {
+            Client::new(Raw::parse(Bytes::from(text), &Limits::REQUEST).unwrap(), None).variant
+        };
+        let one = variant(r#"{"roots":{"a":1,"b":[1,2]},"sampling":{}}"#);
+        assert_eq!(one, variant(r#"{ "sampling": {}, "roots": {"b": [1, 2], "\u0061": 1} }"#));
+        assert_ne!(one, variant(r#"{"roots":{"a":1,"b":[2,1]},"sampling":{}}"#));
+        assert_ne!(one, variant(r#"{"roots":{"a":1,"b":[1,2],"sampling":{}}}"#));
+        assert_ne!(variant("{}"), variant(r#"{"roots":{}}"#));
+    }
 }

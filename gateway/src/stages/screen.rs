@@ -218,10 +218,7 @@ fn check_output(permitted: &Permitted, outline: &Outline) -> Result<(), Reject> 
         None => refuse("structuredContent is missing though the tool declares an outputSchema".to_owned()),
         Some(content) => match schema.check(content.as_str()) {
             Ok(()) => Ok(()),
-            Err(violation) => refuse(format!(
-                "structuredContent{} breaks '{}' of the outputSchema",
-                violation.at, violation.keyword
-            )),
+            Err(refusal) => refuse(format!("structuredContent against the outputSchema: {refusal}")),
         },
     }
 }

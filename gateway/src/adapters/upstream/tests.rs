@@ -1,7 +1,6 @@
 //! Scripted servers on port 0 for the tests of the client: they answer bytes exactly as told and remember what they
 //! were sent. Every wait is for a condition, with a deadline far above what it takes.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use tokio::sync::Notify;
 
 use super::{Deps, ServerClient};
 use crate::adapters::child::Slots;
-use crate::config::{HttpKind, HttpServer, Server, Timeouts, Transport};
+use crate::config::{HttpKind, HttpServer, Server, Timeouts, ToolRules, Transport};
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::upstream::{
     Answer, Call, Client, Event, Events, Fault, Mirrored, SessionKey, Upstream as _,
@@ -313,7 +312,7 @@ pub(super) fn spec(url: &str) -> Server {
         }),
         required: false,
         timeouts: Timeouts::default(),
-        tools: BTreeMap::new(),
+        tools: ToolRules::default(),
         answer_bytes: 64 << 10,
         line: 1,
     }

@@ -1,11 +1,10 @@
 //! The `servers` section: ids, exactly one way to reach each server, deadlines and bounds.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::bounds::seconds;
 use super::{http_server, stdio_server};
-use crate::config::checked::{Server, Timeouts, ToolTimeouts, Transport};
+use crate::config::checked::{Server, Timeouts, ToolRules, ToolTimeouts, Transport};
 use crate::config::context::Context;
 use crate::config::place::At;
 use crate::config::raw;
@@ -121,13 +120,8 @@ fn order(idle: Duration, total: Duration, at: &At, context: &mut Context<'_>) {
     }
 }
 
-fn tools(
-    raw: &raw::Server,
-    server: &Timeouts,
-    at: &At,
-    context: &mut Context<'_>,
-) -> BTreeMap<String, ToolTimeouts> {
-    let mut tools = BTreeMap::new();
+fn tools(raw: &raw::Server, server: &Timeouts, at: &At, context: &mut Context<'_>) -> ToolRules {
+    let mut tools = Vec::new();
     for (pattern, tool) in raw.tools.iter().flat_map(|tools| &tools.0) {
         let at = at.key(pattern);
         if pattern.len() > 128 || pattern.chars().any(char::is_control) {
@@ -146,9 +140,9 @@ fn tools(
         };
         let idle = timeouts.call_idle.unwrap_or(server.call_idle);
         order(idle, timeouts.call_total.unwrap_or(server.call_total), &at, context);
-        tools.insert(pattern.clone(), timeouts);
+        tools.push((pattern.clone(), timeouts));
     }
-    tools
+    tools.into_iter().collect()
 }
 
 #[cfg(test)]
