@@ -31,7 +31,7 @@ const MAX_CHILDREN: usize = 512;
 /// Announcements that a slow listener may fall behind by.
 const CHANGES: usize = 256;
 /// At the end: sessions are closed and children ended within this time.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+pub const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// Makes a gateway. Nothing is connected or started yet.
 ///
@@ -105,8 +105,8 @@ pub fn nobody() -> Client {
     Client::new(Raw::empty_object(), None)
 }
 
-/// Ends all sessions and children.
-pub async fn shut_down(gate: &Gate) {
+/// Ends all sessions and children within this time; with none, children are killed at once.
+pub async fn shut_down(gate: &Gate, within: Duration) {
     let snap = gate.snapshot.load_full();
-    join_all(snap.catalog.members().iter().map(|member| member.upstream.shutdown(LAST_WORDS))).await;
+    join_all(snap.catalog.members().iter().map(|member| member.upstream.shutdown(within))).await;
 }

@@ -93,7 +93,7 @@ pub async fn serve(
     if drained.cut > 0 {
         tracing::warn!(cut = drained.cut, "connections were cut at the end of the drain");
     }
-    assemble::shut_down(&gate).await;
+    assemble::shut_down(&gate, assemble::LAST_WORDS).await;
     admin_stop.cancel();
     if let Some(backstage) = backstage {
         backstage.await.ok();

@@ -56,6 +56,6 @@ async fn serve(config: Checked) -> Result<(), String> {
     });
     host::serve(Arc::clone(&gate), BufReader::new(tokio::io::stdin()), tokio::io::stdout()).await;
     gate.draining.cancel();
-    assemble::shut_down(&gate).await;
+    assemble::shut_down(&gate, assemble::LAST_WORDS).await;
     Ok(())
 }

@@ -44,7 +44,7 @@ pub fn run(args: &ToolsArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         assemble::warm_up(Arc::clone(&gate)).await;
         let seen = look(&gate).await;
         gate.draining.cancel();
-        assemble::shut_down(&gate).await;
+        assemble::shut_down(&gate, assemble::LAST_WORDS).await;
         Ok::<_, String>(seen)
     });
     let seen = match seen {

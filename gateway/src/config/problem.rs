@@ -32,10 +32,19 @@ impl fmt::Display for Problem {
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path)?;
         }
-        f.write_str(&self.what)?;
+        plain(f, &self.what)?;
         if !self.fix.is_empty() {
-            write!(f, "; {}", self.fix)?;
+            f.write_str("; ")?;
+            plain(f, &self.fix)?;
         }
         Ok(())
     }
+}
+
+/// One line for a terminal: what the file's author wrote into keys must not steer it.
+fn plain(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    text.chars().try_for_each(|c| match c.is_control() {
+        true => write!(f, "{}", c.escape_default()),
+        false => write!(f, "{c}"),
+    })
 }

@@ -42,14 +42,10 @@ impl Fields<'_, '_> {
             return;
         }
         let name = field.name();
-        let put = || {
-            self.out.write_str(",\"")?;
-            // `r#type` is how Rust spells a field called `type`.
-            Escaped(self.out).write_str(name.strip_prefix("r#").unwrap_or(name))?;
-            self.out.write_str("\":")?;
-            value(self.out)
-        };
-        self.result = put();
+        // `r#type` is how Rust spells a field called `type`.
+        let name = name.strip_prefix("r#").unwrap_or(name);
+        let key = self.out.write_str(",\"").and_then(|()| Escaped(self.out).write_str(name));
+        self.result = key.and_then(|()| self.out.write_str("\":")).and_then(|()| value(self.out));
     }
 
     fn text(&mut self, field: &Field, value: fmt::Arguments<'_>) {
