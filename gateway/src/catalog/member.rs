@@ -309,6 +309,19 @@ impl Member {
         overview.dropped.dedup();
         overview
     }
+
+    /// Whether its tools are known: read, and if reading fails since then, still within the grace.
+    pub fn ready(&self) -> bool {
+        let (now, grace) = (Instant::now(), self.shared.lists.grace);
+        self.slots.lock().iter().filter(|((kind, _), _)| *kind == EntryKind::Tool).any(|(_, cell)| match cell
+            .slot
+            .lock()
+            .last()
+        {
+            (Some(good), Some(_)) => now.duration_since(good.read) < good.ttl + grace,
+            (good, _) => good.is_some(),
+        })
+    }
 }
 
 /// What `/status` shows of a server's lists.
