@@ -15,7 +15,7 @@ use crate::answers::{VERSION, card};
 use crate::catalog::member::Member;
 use crate::edge::Counters;
 use crate::gate::{Gate, Snapshot};
-use crate::wire::{Full, Handler, Head, Reply, Work};
+use crate::wire::{self, Full, Handler, Head, Reply, Work};
 
 /// Answers the admin listener's requests.
 pub struct Admin {
@@ -46,12 +46,8 @@ impl Handler for Admin {
 
 /// An address, `localhost` or a configured name: a name that a stranger chose (DNS rebinding) is refused.
 fn host_allowed(gate: &Gate, head: &Head) -> bool {
-    let Some(host) = head.headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return false };
-    let host = host.to_ascii_lowercase();
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
-        _ => host.as_str(),
-    };
+    let Some(host) = wire::host(&head.headers) else { return false };
+    let name = wire::host_name(&host);
     let bare = name.trim_start_matches('[').trim_end_matches(']');
     let snap = gate.snapshot.load();
     bare.parse::<IpAddr>().is_ok()
@@ -98,7 +94,7 @@ fn metrics(gate: &Gate) -> Full {
     }
 }
 
-/// Ready: every server was asked once, those that everybody needs have answered, and the end is not near.
+/// Ready: every server was asked once, the lists of those that everybody needs are good, and the end is not near.
 fn ready(gate: &Gate, snap: &Snapshot) -> Full {
     if gate.draining.is_cancelled() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
@@ -107,7 +103,7 @@ fn ready(gate: &Gate, snap: &Snapshot) -> Full {
         return text(StatusCode::SERVICE_UNAVAILABLE, "servers are still being asked for the first time\n");
     }
     let missing: Vec<_> =
-        snap.catalog.members().iter().filter(|m| m.spec.required && m.overview().tools.is_none()).collect();
+        snap.catalog.members().iter().filter(|member| member.spec.required && !member.ready()).collect();
     if missing.is_empty() {
         return text(StatusCode::OK, "ready\n");
     }

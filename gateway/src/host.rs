@@ -2,12 +2,17 @@
 //! line; the era is decided per message; nothing but protocol is written.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{Bytes, BytesMut};
+use futures_util::future::join_all;
 use http::HeaderMap;
+use mcp::entry::EntryKind;
+use mcp::era::Revision;
 use mcp::message::{self, Message};
 use mcp::method;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -27,33 +32,78 @@ const MAX_REQUESTS: usize = 256;
 /// A host that does not read a message for so long is taken for dead.
 const WRITE_TIME: std::time::Duration = std::time::Duration::from_secs(60);
 
+/// At the end of stdin: what is under way is answered within this time, or cancelled. A list waits half as long for
+/// a slow server.
+const GRACE: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// Serves until stdin ends, stdout breaks, or the gateway is told to go down.
 pub async fn serve(
     gate: Arc<Gate>,
     input: impl AsyncBufRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) {
-    let (out, messages) = mpsc::channel(QUEUE);
-    let mut writer = tokio::spawn(write(messages, output));
-    let reading = Reading { gate: Arc::clone(&gate), host: Arc::default(), out };
+    let (messages, queue) = mpsc::channel(QUEUE);
+    let mut writer = tokio::spawn(write(queue, output));
+    let out = Out { messages, greeted: Arc::default() };
+    let reading = Reading { gate, host: Arc::default(), out };
     tokio::select! {
         () = reading.run(input) => {}
         _ = &mut writer => return,
-        () = gate.draining.cancelled() => {}
     }
     // What was answered before the end still goes out.
     timeout(WRITE_TIME, writer).await.ok();
 }
 
+/// The way to stdout.
+#[derive(Clone)]
+struct Out {
+    messages: mpsc::Sender<Bytes>,
+    /// The answer to `initialize` is on its way: from now on changed lists may be told of.
+    greeted: Arc<AtomicBool>,
+}
+
+impl Out {
+    async fn send(&self, message: Bytes) -> Result<(), mpsc::error::SendError<Bytes>> {
+        self.messages.send(message).await
+    }
+}
+
+type Batch = Vec<Result<Box<Decoded>, Reject>>;
+
 struct Reading {
     gate: Arc<Gate>,
     host: Arc<Host>,
-    out: mpsc::Sender<Bytes>,
+    out: Out,
 }
 
 impl Reading {
-    async fn run(self, mut input: impl AsyncBufRead + Unpin) {
+    async fn run(self, input: impl AsyncBufRead + Unpin) {
         let snap = self.gate.snapshot.load_full();
+        let draining = self.gate.draining.clone();
+        let mut running = JoinSet::new();
+        let mut announcer = JoinSet::new();
+        announcer.spawn(announce(Arc::clone(&snap), self.out.clone()));
+        let told = tokio::select! {
+            () = self.read(&snap, &mut running, input) => false,
+            () = draining.cancelled() => true,
+        };
+        announcer.shutdown().await;
+        let grace = if told { snap.config.drain } else { GRACE };
+        let last = async { while running.join_next().await.is_some() {} };
+        tokio::select! {
+            _ = timeout(grace, last) => {}
+            // The host has closed stdin and still wants an end at once.
+            () = draining.cancelled(), if !told => {}
+        }
+        running.shutdown().await;
+    }
+
+    async fn read(
+        &self,
+        snap: &Arc<Snapshot>,
+        running: &mut JoinSet<()>,
+        mut input: impl AsyncBufRead + Unpin,
+    ) {
         let limit = snap.config.limits.request_bytes;
         let admitted = Arc::new(Admitted {
             verb: Verb::Post,
@@ -62,26 +112,22 @@ impl Reading {
             via: Via::Stdio,
             origin: None,
         });
-        let mut running = JoinSet::new();
-        running.spawn(announce(Arc::clone(&snap), Arc::clone(&self.host), self.out.clone()));
         while let Some(line) = read_line(&mut input, limit).await {
             let body = match line {
                 Line::Message(body) => body,
                 Line::TooLong => {
                     let text = format!("the message is larger than {limit} bytes");
-                    self.refuse(&snap, Reject::new(Why::BodySize, text)).await;
+                    self.refuse(snap, Reject::new(Why::BodySize, text)).await;
                     continue;
                 }
             };
             match decode::decode(&snap.config, Arc::clone(&admitted), body).await {
-                Err(reject) => self.refuse(&snap, reject).await,
-                Ok(Body::Batch(_)) => {}
-                Ok(Body::One(decoded)) => self.take(&snap, &mut running, *decoded).await,
+                Err(reject) => self.refuse(snap, reject).await,
+                Ok(Body::Batch(batch)) => self.batch(snap, running, batch).await,
+                Ok(Body::One(decoded)) => self.take(snap, running, *decoded).await,
             }
             while running.try_join_next().is_some() {}
         }
-        // Stdin is closed: nobody waits for what is under way.
-        running.shutdown().await;
     }
 
     async fn refuse(&self, snap: &Snapshot, reject: Reject) {
@@ -92,15 +138,21 @@ impl Reading {
 
     /// Requests run side by side; the handshake and notifications are dealt with in their order.
     async fn take(&self, snap: &Arc<Snapshot>, running: &mut JoinSet<()>, decoded: Decoded) {
-        let alone = match &decoded.message {
-            Message::Request(request) => request.method == method::INITIALIZE,
-            Message::Notification(_) | Message::Response(_) => true,
+        let (alone, initialize) = match &decoded.message {
+            Message::Request(request) => {
+                let initialize = request.method == method::INITIALIZE;
+                (initialize, initialize)
+            }
+            Message::Notification(_) | Message::Response(_) => (true, false),
         };
         let (gate, host, out) = (Arc::clone(&self.gate), Arc::clone(&self.host), self.out.clone());
         let snap = Arc::clone(snap);
         // Begun here, so that a cancellation that comes next finds it.
         let begun = gate.begin(&snap, decoded, Some(&host));
-        let work = async move { one(&gate, &snap, begun, &host, &out).await };
+        let work = async move {
+            let said = answer(&gate, &snap, begun, &host).await;
+            one(said, initialize && host.session().is_some(), &out).await;
+        };
         if alone {
             work.await;
             return;
@@ -110,21 +162,77 @@ impl Reading {
         }
         running.spawn(work);
     }
+
+    /// A batch is answered by a batch, once all its requests are answered; notifications of its calls are left out.
+    async fn batch(&self, snap: &Arc<Snapshot>, running: &mut JoinSet<()>, batch: Batch) {
+        if self.host.session().is_none_or(|session| session.revision != Revision::V2025_03_26) {
+            let text = "send one message a line; batches exist in sessions of revision 2025-03-26 alone";
+            return self.refuse(snap, Reject::new(Why::Invalid, text)).await;
+        }
+        let (gate, host, out) = (Arc::clone(&self.gate), Arc::clone(&self.host), self.out.clone());
+        let snap = Arc::clone(snap);
+        let begin = |decoded: Box<Decoded>| gate.begin(&snap, *decoded, Some(&host));
+        let begun: Vec<_> = batch.into_iter().map(|decoded| decoded.map(begin)).collect();
+        let work = async move {
+            let answers = begun.into_iter().map(|begun| async {
+                match begun {
+                    Ok(begun) => match answer(&gate, &snap, begun, &host).await {
+                        Said::Nothing => None,
+                        Said::Answer(message) => Some(message),
+                        Said::Live(live) => live.finish().await,
+                    },
+                    Err(reject) => {
+                        let call_id = gate.refused(&snap, &reject);
+                        Some(message::error(reject.id.as_ref(), &reject.error(&call_id)))
+                    }
+                }
+            });
+            let answers: Vec<Bytes> = join_all(answers).await.into_iter().flatten().collect();
+            if !answers.is_empty() {
+                let all = [b"[", answers.join(&b","[..]).as_slice(), b"]"].concat();
+                out.send(all.into()).await.ok();
+            }
+        };
+        while running.len() > MAX_REQUESTS {
+            running.join_next().await;
+        }
+        running.spawn(work);
+    }
 }
 
-async fn one(gate: &Gate, snap: &Snapshot, begun: Begun, host: &Host, out: &mpsc::Sender<Bytes>) {
-    let answer = match gate.proceed(snap, begun, Some(host)).await {
-        Outcome::Accepted => return,
-        Outcome::Answer(message, _) => message,
+enum Said {
+    Nothing,
+    Answer(Bytes),
+    Live(Box<Live>),
+}
+
+async fn answer(gate: &Gate, snap: &Snapshot, begun: Begun, host: &Host) -> Said {
+    match gate.proceed(snap, begun, Some(host)).await {
+        Outcome::Accepted => Said::Nothing,
+        Outcome::Answer(message, _) => Said::Answer(message),
         // A notification is never answered.
-        Outcome::Refused(reject, _, _) if reject.id.is_none() => return,
-        Outcome::Refused(reject, _, call_id) => message::error(reject.id.as_ref(), &reject.error(&call_id)),
-        Outcome::Live(live) => return pump(*live, out).await,
-    };
-    out.send(answer).await.ok();
+        Outcome::Refused(reject, _, _) if reject.id.is_none() => Said::Nothing,
+        Outcome::Refused(reject, _, call_id) => {
+            Said::Answer(message::error(reject.id.as_ref(), &reject.error(&call_id)))
+        }
+        Outcome::Live(live) => Said::Live(live),
+    }
 }
 
-async fn pump(mut live: Live, out: &mpsc::Sender<Bytes>) {
+async fn one(said: Said, greeting: bool, out: &Out) {
+    match said {
+        Said::Nothing => {}
+        Said::Answer(message) => {
+            out.send(message).await.ok();
+            if greeting {
+                out.greeted.store(true, Ordering::Release);
+            }
+        }
+        Said::Live(live) => pump(*live, out).await,
+    }
+}
+
+async fn pump(mut live: Live, out: &Out) {
     loop {
         let sent = match live.step().await {
             Step::Message(message) => out.send(message).await,
@@ -141,18 +249,22 @@ async fn pump(mut live: Live, out: &mpsc::Sender<Bytes>) {
     }
 }
 
-/// Tells a host with a session that a list has changed.
-async fn announce(snap: Arc<Snapshot>, host: Arc<Host>, out: mpsc::Sender<Bytes>) {
+/// Tells a host with a session that a list has changed; after missing something, that all have.
+async fn announce(snap: Arc<Snapshot>, out: Out) {
     let mut changes = snap.catalog.changes();
     loop {
-        match changes.recv().await {
-            Ok(change) if host.session().is_some() => {
-                if out.send(announcement(change.kind)).await.is_err() {
-                    return;
-                }
+        let kinds: &[EntryKind] = match changes.recv().await {
+            Ok(change) => &[change.kind],
+            Err(RecvError::Lagged(_)) => &[EntryKind::Tool, EntryKind::Prompt, EntryKind::Resource],
+            Err(RecvError::Closed) => return,
+        };
+        if !out.greeted.load(Ordering::Acquire) {
+            continue;
+        }
+        for kind in kinds {
+            if out.send(announcement(*kind)).await.is_err() {
+                return;
             }
-            Ok(_) | Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
-            Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
         }
     }
 }
@@ -162,15 +274,14 @@ enum Line {
     TooLong,
 }
 
-/// The next line that is not empty; None at the end of the input. What is longer than `limit` is read over.
+/// The next line that is not empty; None at the end of the input, which ends a line too. What is longer than `limit`
+/// is read over.
 async fn read_line(input: &mut (impl AsyncBufRead + Unpin), limit: usize) -> Option<Line> {
     let mut line = BytesMut::new();
     let mut too_long = false;
     loop {
         let chunk = input.fill_buf().await.ok()?;
-        if chunk.is_empty() {
-            return None;
-        }
+        let over = chunk.is_empty();
         let (part, used, end) = match chunk.iter().position(|b| *b == b'\n') {
             Some(at) => (chunk.get(..at).unwrap_or_default(), at + 1, true),
             None => (chunk, chunk.len(), false),
@@ -180,7 +291,7 @@ async fn read_line(input: &mut (impl AsyncBufRead + Unpin), limit: usize) -> Opt
             line.extend_from_slice(part);
         }
         input.consume(used);
-        if !end {
+        if !end && !over {
             continue;
         }
         if too_long {
@@ -188,6 +299,9 @@ async fn read_line(input: &mut (impl AsyncBufRead + Unpin), limit: usize) -> Opt
         }
         if line.iter().any(|b| !b.is_ascii_whitespace()) {
             return Some(Line::Message(line.freeze()));
+        }
+        if over {
+            return None;
         }
         line.clear();
     }

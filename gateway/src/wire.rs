@@ -30,6 +30,19 @@ pub struct Head {
     pub version_h2: bool,
 }
 
+/// The `Host` of a request, lower case; None when it is missing or no text.
+pub fn host(headers: &HeaderMap) -> Option<String> {
+    Some(headers.get(header::HOST)?.to_str().ok()?.to_ascii_lowercase())
+}
+
+/// A host without its port: `[::1]:80` → `[::1]`, `localhost:80` → `localhost`.
+pub fn host_name(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
 /// What the edge sends back.
 #[derive(Debug)]
 pub enum Reply {

@@ -332,10 +332,7 @@ fn peer_28_an_expired_upstream_session_is_made_again() {
     let up = Scripted::carried(Peer::legacy("up"), Carrier::Json, move |seen, out| {
         let mine = seen.is("resources/read") && count.fetch_add(1, Ordering::SeqCst) == 1;
         if mine {
-            out.json(
-                404,
-                r#"{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}"#,
-            );
+            out.session_not_found();
         }
         mine
     });

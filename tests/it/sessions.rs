@@ -293,10 +293,7 @@ fn an_expired_upstream_session_is_made_again_once_and_silently() {
             let mine = (seen.is("resources/read") || seen.is("tools/call"))
                 && flag.swap(false, std::sync::atomic::Ordering::SeqCst);
             if mine {
-                out.json(
-                    404,
-                    r#"{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}"#,
-                );
+                out.session_not_found();
             }
             mine
         });

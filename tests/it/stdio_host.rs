@@ -200,6 +200,70 @@ fn the_end_of_stdin_is_a_clean_end() {
 }
 
 #[test]
+fn what_is_under_way_when_stdin_ends_is_answered() {
+    let mut s = setup();
+    let call = |id: u64, method: &str, params: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{params}"_meta":{}}}}}"#,
+            tollgate_tests::client::meta(&json!({}), &[])
+        )
+    };
+    s.host.send(&call(1, "tools/list", ""));
+    // The last line need not be ended.
+    s.host.send_bytes(call(2, "tools/call", r#""name":"m__slow","arguments":{"ms":500},"#).as_bytes());
+    s.host.close();
+    let mut ids: Vec<Value> =
+        (0..2).map(|_| s.host.message(LONG).expect("an answer")["id"].clone()).collect();
+    ids.sort_by_key(Value::as_u64);
+    assert_eq!(ids, [json!(1), json!(2)]);
+    assert!(s.host.wait(LONG).success(), "{}", s.host.log());
+}
+
+#[test]
+fn what_is_under_way_at_sigterm_is_answered() {
+    let mut s = setup();
+    s.host.initialize(LEGACY);
+    s.host.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "m__slow", "arguments": {"ms": 700}}}).to_string());
+    wait::until("the call", || s.modern.count("tools/call") == 1);
+    s.host.sigterm();
+    assert!(s.host.message(LONG).expect("an answer")["result"].is_object());
+    assert!(s.host.wait(LONG).success(), "{}", s.host.log());
+}
+
+#[test]
+fn a_call_that_does_not_end_is_cut_when_the_host_insists() {
+    let mut s = setup();
+    s.host.initialize(LEGACY);
+    s.host.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "m__slow", "arguments": {"ms": 60000}}}).to_string());
+    wait::until("the call", || s.modern.count("tools/call") == 1);
+    s.host.close();
+    std::thread::sleep(Duration::from_millis(200));
+    s.host.sigterm();
+    assert!(s.host.wait(Duration::from_secs(5)).success(), "{}", s.host.log());
+    assert_eq!(s.host.message(Duration::from_millis(50)), None);
+}
+
+#[test]
+fn batches_are_served_in_sessions_of_the_revision_that_has_them() {
+    let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"m__echo","arguments":{}}},{"jsonrpc":"2.0","id":3,"method":"initialize","params":{}}]"#;
+    let mut s = setup();
+    s.host.initialize("2025-03-26");
+    s.host.send(batch);
+    let lines = std::iter::from_fn(|| s.host.line(LONG));
+    let line = lines.into_iter().find(|line| line.starts_with('[')).expect("a batch");
+    let answers = tollgate_tests::json::parse(&line);
+    let ids: Vec<&Value> = answers.as_array().expect("a batch").iter().map(|m| &m["id"]).collect();
+    assert_eq!(ids, [1, 2, 3], "{line}");
+    assert_eq!(answers[1]["result"]["structuredContent"]["server"], "m", "{line}");
+    assert_eq!(answers[2]["error"]["code"], -32600, "{line}");
+    let mut other = setup();
+    other.host.initialize(LEGACY);
+    other.host.send(batch);
+    let refused = other.host.message(LONG).expect("an answer");
+    assert_eq!(refused["error"]["code"], -32600, "{refused}");
+}
+
+#[test]
 fn sigterm_ends_it_too() {
     let mut s = setup();
     s.host.initialize(LEGACY);

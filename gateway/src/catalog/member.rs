@@ -171,16 +171,6 @@ impl Member {
         Ok(found(self.manifest(kind, client, patience).await?, name))
     }
 
-    /// Whether the server's tools were read for anybody and are still worth showing.
-    pub fn ready(&self) -> bool {
-        let grace = self.shared.lists.grace;
-        let slots = self.slots.lock();
-        slots.iter().filter(|((kind, _), _)| *kind == EntryKind::Tool).any(|(_, cell)| {
-            let look = cell.slot.lock().look(Instant::now(), grace);
-            matches!(look, Look::Fresh(_) | Look::Stale(_) | Look::Read(Some(_)))
-        })
-    }
-
     /// Reads a list anew and waits for it.
     pub async fn reread(self: &Arc<Self>, kind: EntryKind, client: &Client) {
         let cell = self.cell(kind, client);
@@ -329,6 +319,19 @@ impl Member {
         overview.dropped.sort();
         overview.dropped.dedup();
         overview
+    }
+
+    /// Whether its tools are known: read, and if reading fails since then, still within the grace.
+    pub fn ready(&self) -> bool {
+        let (now, grace) = (Instant::now(), self.shared.lists.grace);
+        self.slots.lock().iter().filter(|((kind, _), _)| *kind == EntryKind::Tool).any(|(_, cell)| match cell
+            .slot
+            .lock()
+            .last()
+        {
+            (Some(good), Some(_)) => now.duration_since(good.read) < good.ttl + grace,
+            (good, _) => good.is_some(),
+        })
     }
 }
 

@@ -53,6 +53,10 @@ async fn serve(config: Checked) -> Result<(), String> {
     tokio::spawn(async move {
         tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
         stop.cancel();
+        tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
+        tracing::warn!("told twice: leaving now");
+        log::flush();
+        std::process::exit(1);
     });
     host::serve(Arc::clone(&gate), BufReader::new(tokio::io::stdin()), tokio::io::stdout()).await;
     gate.draining.cancel();

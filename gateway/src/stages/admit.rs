@@ -5,7 +5,7 @@ use http::{HeaderMap, Method, header};
 
 use crate::config::Checked;
 use crate::reject::{Reject, Why};
-use crate::wire::Head;
+use crate::wire::{self, Head};
 
 /// What the client wants of the endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,21 +89,12 @@ fn check_size(config: &Checked, headers: &HeaderMap) -> Result<(), Reject> {
 fn check_host(config: &Checked, headers: &HeaderMap) -> Result<(), Reject> {
     let refuse =
         || Reject::new(Why::Host, "this Host is not served here; add it to `hosts` in the configuration");
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).ok_or_else(refuse)?;
-    let host = host.to_ascii_lowercase();
-    let name = strip_port(&host);
+    let host = wire::host(headers).ok_or_else(refuse)?;
+    let name = wire::host_name(&host);
     if config.hosts.iter().any(|allowed| *allowed == host || *allowed == name) {
         return Ok(());
     }
     Err(refuse())
-}
-
-/// `[::1]:80` → `[::1]`, `localhost:80` → `localhost`.
-fn strip_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => name,
-        _ => host,
-    }
 }
 
 /// A browser names the page's origin; other clients name none. More than one, or one that is not listed, is refused.
@@ -120,7 +111,7 @@ fn check_origin(config: &Checked, headers: &HeaderMap) -> Result<Option<header::
 /// The gateway's own origin: the page came from the same, already accepted, `Host` on a loopback name.
 fn own_origin(headers: &HeaderMap, origin: &str) -> bool {
     let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return false };
-    let loopback = matches!(strip_port(host), "localhost" | "127.0.0.1" | "[::1]");
+    let loopback = matches!(wire::host_name(host), "localhost" | "127.0.0.1" | "[::1]");
     let same = |scheme: &str| origin.strip_prefix(scheme).is_some_and(|rest| rest == host);
     loopback && (same("http://") || same("https://"))
 }

@@ -86,8 +86,8 @@ async fn parse(config: &Checked, body: Bytes) -> Result<Raw, Reject> {
 fn batch(admitted: Arc<Admitted>, raw: &Raw) -> Result<Vec<Result<Box<Decoded>, Reject>>, Reject> {
     let refuse = |text: &'static str| Err(Reject::new(Why::Invalid, text));
     let named = header(&admitted.headers, VERSION_HEADER);
-    let allowed =
-        matches!(admitted.via, Via::Http) && named.is_none_or(|v| v == Revision::V2025_03_26.as_str());
+    // On stdio the session alone tells, and that is not known here.
+    let allowed = named.is_none_or(|v| v == Revision::V2025_03_26.as_str());
     if !allowed {
         return refuse("send one message per request; batches exist in revision 2025-03-26 alone");
     }

@@ -3,60 +3,36 @@
 import asyncio
 
 import mcp_types as types
+from common import doers
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
-from plan import read_plan, run_steps, tell, texts
+from plan import read_plan, run_steps, tell
 
 MODES = {"legacy": "legacy", "auto": "auto", "modern": "2026-07-28"}
 
 
-def doers(client: Client) -> dict:
-    async def tools():
-        return [tool.name for tool in await client.list_tools()]
+class Sdk:
+    def __init__(self, client: Client):
+        self.client = client
+        self.tools, self.resources = client.list_tools, client.list_resources
+        self.templates, self.prompts = client.list_resource_templates, client.list_prompts
+        self.read = client.read_resource
 
-    async def resources():
-        return [str(entry.uri) for entry in await client.list_resources()]
+    async def call(self, name, arguments, on_progress):
+        return await self.client.call_tool_mcp(name, arguments, progress_handler=on_progress)
 
-    async def templates():
-        return [entry.uri_template for entry in await client.list_resource_templates()]
+    async def prompt(self, name, arguments):
+        return (await self.client.get_prompt(name, arguments)).messages
 
-    async def prompts():
-        return [prompt.name for prompt in await client.list_prompts()]
-
-    async def call(name, arguments=None, progress=False):
-        seen = []
-
-        async def on_progress(done, total, message):
-            seen.append(done)
-
-        result = await client.call_tool_mcp(
-            name, arguments or {}, progress_handler=on_progress if progress else None
-        )
-        return {"texts": texts(result.content), "error": bool(result.is_error), "progress": len(seen)}
-
-    async def read(uri):
-        return {"texts": texts(await client.read_resource(uri))}
-
-    async def prompt(name, arguments=None):
-        messages = (await client.get_prompt(name, arguments or {})).messages
-        return {"texts": texts(message.content for message in messages)}
-
-    async def complete(argument, value, prompt=None, template=None):
-        if prompt:
-            ref = types.PromptReference(type="ref/prompt", name=prompt)
-        else:
-            ref = types.ResourceTemplateReference(type="ref/resource", uri=template)
-        answer = await client.complete(ref, {"name": argument, "value": value})
-        return {"values": answer.values}
-
-    return {each.__name__: each for each in (tools, resources, templates, prompts, call, read, prompt, complete)}
+    async def complete(self, ref, argument):
+        return (await self.client.complete(ref, argument)).values
 
 
 async def main() -> None:
     plan = read_plan()
     async with Client(StreamableHttpTransport(plan["target"]), mode=MODES[plan["mode"]]) as client:
         tell(connected=client.protocol_version, server=getattr(client.server_info, "name", None))
-        await run_steps(plan["steps"], doers(client))
+        await run_steps(plan["steps"], doers(types, Sdk(client)))
 
 
 asyncio.run(main())

@@ -46,6 +46,14 @@ impl<'a> Out<'a> {
         self.raw(bytes);
     }
 
+    /// What legacy servers answer when they do not know the session (any more).
+    pub fn session_not_found(&mut self) {
+        self.json(
+            404,
+            r#"{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}"#,
+        );
+    }
+
     /// A JSON answer.
     pub fn json(&mut self, status: u16, body: impl AsRef<[u8]>) {
         self.reply(status, &[("Content-Type", "application/json")], body);

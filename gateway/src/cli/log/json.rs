@@ -38,14 +38,17 @@ struct Fields<'a, 'w> {
 
 impl Fields<'_, '_> {
     fn put(&mut self, field: &Field, value: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
-        if self.result.is_err() {
-            return;
+        if self.result.is_ok() {
+            self.result = self.member(field.name(), value);
         }
-        let name = field.name();
+    }
+
+    fn member(&mut self, name: &str, value: impl FnOnce(&mut Writer<'_>) -> fmt::Result) -> fmt::Result {
+        self.out.write_str(",\"")?;
         // `r#type` is how Rust spells a field called `type`.
-        let name = name.strip_prefix("r#").unwrap_or(name);
-        let key = self.out.write_str(",\"").and_then(|()| Escaped(self.out).write_str(name));
-        self.result = key.and_then(|()| self.out.write_str("\":")).and_then(|()| value(self.out));
+        Escaped(self.out).write_str(name.strip_prefix("r#").unwrap_or(name))?;
+        self.out.write_str("\":")?;
+        value(self.out)
     }
 
     fn text(&mut self, field: &Field, value: fmt::Arguments<'_>) {

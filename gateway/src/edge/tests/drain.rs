@@ -2,10 +2,22 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 
-use super::support::{Event, Server, post, reached};
+use super::support::{Client, Event, Server, post, reached};
 use crate::edge::{Drained, Options};
+
+/// A client in the middle of a stream, and the other end of it.
+async fn streaming(server: &mut Server) -> (Client, mpsc::Sender<Bytes>) {
+    let mut client = server.send(post("/stream", "")).await;
+    server.head().await;
+    server.body().await;
+    let frames = server.stream().await;
+    client.head_answer().await;
+    (client, frames)
+}
 
 #[tokio::test]
 async fn drain_closes_idle_connections_and_the_listener_at_once() {
@@ -25,11 +37,7 @@ async fn drain_closes_idle_connections_and_the_listener_at_once() {
 async fn drain_lets_a_stream_end_and_closes_after_it() {
     let mut server = Server::plain();
     let addr = server.addr;
-    let mut client = server.send(post("/stream", "")).await;
-    server.head().await;
-    server.body().await;
-    let frames = server.stream().await;
-    client.head_answer().await;
+    let (mut client, frames) = streaming(&mut server).await;
     server.shutdown.cancel();
     super::support::soon(async { while TcpStream::connect(addr).await.is_ok() {} }).await;
     frames.send("last".into()).await.unwrap();
@@ -56,11 +64,7 @@ async fn drain_answers_a_request_that_is_being_sent_and_says_close() {
 #[tokio::test]
 async fn drain_cuts_what_is_left_at_the_deadline() {
     let mut server = Server::start(Options { drain: Duration::from_millis(100), ..Options::default() });
-    let mut client = server.send(post("/stream", "")).await;
-    server.head().await;
-    server.body().await;
-    let frames = server.stream().await;
-    client.head_answer().await;
+    let (mut client, frames) = streaming(&mut server).await;
     server.shutdown.cancel();
     assert!(matches!(server.event().await, Event::Dropped));
     assert!(frames.is_closed());
