@@ -283,7 +283,7 @@ pub struct Exit {
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Whether the gateway had ended it; else it ended by itself and counts for [`Backoff::failed`].
+    /// Whether the gateway had ended it; else it ended by itself.
     pub asked: bool,
     /// How long it ran.
     pub ran: Duration,

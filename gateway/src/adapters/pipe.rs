@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use mcp::json::Raw;
-use mcp::message::{Notification, Response};
+use mcp::message::Response;
 
-use crate::ports::upstream::{Change, Fault};
+use crate::ports::upstream::Fault;
 
 mod lines;
 mod mux;
@@ -18,10 +18,12 @@ mod router;
 mod table;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub(crate) use lines::Lines;
 pub use mux::{Mux, Pending};
 pub(crate) use rate::Bucket;
+pub(crate) use words::{answer, broken, cancelled, list_change, message, without_token};
 
 /// A two-way channel of whole JSON-RPC messages to one server. What the server sends comes out of the
 /// receiver that is made together with the pipe: `Ok` is one message, `Err` is the last item and says why the
@@ -68,22 +70,11 @@ pub enum MuxEvent {
     Progress(Raw),
     /// `notifications/message`: its params.
     Log(Raw),
-    /// Any other notification that names this call as its subscription (2026-07-28 `subscriptions/listen`).
-    Other(Notification),
     /// The answer; the stream ends after it.
     Done(Response),
 }
 
-/// What a server announces outside every call.
-#[derive(Clone, Debug)]
-pub enum MuxChange {
-    /// A list has changed. Never [`Change::Restarted`].
-    List(Change),
-    /// `notifications/resources/updated`: its params.
-    Updated(Raw),
-}
-
-/// Counters since the pipe was opened.
+/// Counters since the pipe was opened, for the log at its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MuxCounts {
     /// Answers to calls that had ended already (U4).

@@ -9,16 +9,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{FutureExt, Stream};
 use mcp::era::Era;
-use mcp::json::{ObjectWriter, Raw};
+use mcp::json::Raw;
 use mcp::message::Id;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+#[cfg(test)]
+use super::MuxCounts;
 use super::router::Router;
 use super::table::Inbox;
-use super::{MuxChange, MuxCounts, MuxEvent, MuxOptions, Pipe};
-use crate::ports::upstream::{Fault, FaultKind};
+use super::{MuxEvent, MuxOptions, Pipe, words};
+use crate::ports::upstream::{Change, Fault, FaultKind};
 
 /// Answers to a server's own requests that wait to be sent; more are dropped and counted.
 const REPLIES: usize = 256;
@@ -105,8 +107,8 @@ impl Mux {
         self.router.set_era(era);
     }
 
-    /// List changes and resource updates, from now on. A receiver that lags loses the oldest.
-    pub fn changes(&self) -> broadcast::Receiver<MuxChange> {
+    /// List changes, never [`Change::Restarted`], from now on. A receiver that lags loses the oldest.
+    pub fn changes(&self) -> broadcast::Receiver<Change> {
         self.router.changes.subscribe()
     }
 
@@ -141,7 +143,8 @@ impl Mux {
     }
 
     /// Counters since the start.
-    pub fn counts(&self) -> MuxCounts {
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> MuxCounts {
         self.router.counts()
     }
 }
@@ -206,7 +209,7 @@ async fn read(router: Arc<Router>, mut incoming: mpsc::Receiver<Result<Bytes, Fa
         };
         match item {
             Some(Ok(line)) => {
-                if let Err(breach) = router.take(line) {
+                if let Err(breach) = router.take(line).await {
                     break (breach, Duration::ZERO);
                 }
             }
@@ -215,6 +218,7 @@ async fn read(router: Arc<Router>, mut incoming: mpsc::Receiver<Result<Bytes, Fa
             None => break (Fault::late(FaultKind::Dropped, "the server closed the pipe"), LAST_GRACE),
         }
     };
+    tracing::debug!(server = %router.options.server, %fault, counts = ?router.counts(), "the pipe has ended");
     // False: `close` was first, and ends the pipe in its own time.
     if router.finish(fault) {
         router.pipe.close(grace).await;
@@ -228,19 +232,11 @@ async fn write(router: Arc<Router>, mut cancels: mpsc::Receiver<u64>, mut replie
         let line = tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            Some(id) = cancels.recv() => cancelled(id),
+            Some(id) = cancels.recv() => words::cancelled(&Id::from_number(id)),
             Some(line) = replies.recv() => line,
         };
         if let Err(fault) = router.pipe.send(line).await {
             tracing::debug!(server = %router.options.server, %fault, "a message was not sent");
         }
     }
-}
-
-/// `notifications/cancelled` for one of our ids.
-fn cancelled(id: u64) -> Bytes {
-    let mut params = ObjectWriter::with_capacity(64);
-    params.raw("requestId", &Id::from_number(id).raw());
-    params.string("reason", "the client has left or cancelled");
-    mcp::message::notification("notifications/cancelled", Some(&params.finish()))
 }

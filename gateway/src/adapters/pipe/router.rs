@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use mcp::era::Era;
-use mcp::json::{Limits, ObjectWriter, Raw};
-use mcp::message::{Message, Notification, Request, Response, RpcError};
+use mcp::json::Raw;
+use mcp::message::{Message, Notification, Request, Response};
+use mcp::{meta, method};
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::Instant;
@@ -15,22 +16,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::rate::Bucket;
 use super::table::{Answered, Budget, Table};
-use super::{MuxChange, MuxCounts, MuxEvent, MuxOptions, Pipe};
+use super::{MuxCounts, MuxEvent, MuxOptions, Pipe, words};
 use crate::ports::upstream::{Change, Fault, FaultKind};
 
 /// Changes kept for a receiver that lags.
 const CHANGES: usize = 64;
-/// The largest resource update that is told on: it is a URI and little else, and waits for every receiver.
-const UPDATE_BYTES: usize = 16 * 1024;
-/// Names a `subscriptions/listen` call in a notification's `_meta` (2026-07-28 subscriptions.mdx).
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
-
 /// The state behind a mux, shared with its reading and writing tasks.
 pub(crate) struct Router {
     pub(crate) pipe: Arc<dyn Pipe>,
     pub(crate) options: MuxOptions,
     pub(crate) table: Mutex<Table>,
-    pub(crate) changes: broadcast::Sender<MuxChange>,
+    pub(crate) changes: broadcast::Sender<Change>,
     /// Why the pipe ended, once it has.
     pub(crate) end: watch::Sender<Option<Fault>>,
     /// Ends both tasks.
@@ -106,23 +102,21 @@ impl Router {
     }
 
     /// Takes one message. `Err` says how the server broke the protocol, in text that holds nothing of it.
-    pub(crate) fn take(&self, line: Bytes) -> Result<(), Fault> {
+    pub(crate) async fn take(&self, line: Bytes) -> Result<(), Fault> {
         let bytes = line.len();
         if bytes > self.options.answer_bytes {
             let detail =
                 format!("a message of {bytes} bytes, over the limit of {}", self.options.answer_bytes);
             return Err(Fault::late(FaultKind::TooLarge, detail));
         }
-        let raw = Raw::parse(line, &Limits::ANSWER).map_err(|error| breach(format!("not JSON: {error}")))?;
-        let message = mcp::message::decode(&raw);
-        match message.map_err(|error| breach(format!("no JSON-RPC message: {}", error.what)))? {
+        match words::message(line).await? {
             Message::Response(response) => self.answer(response, bytes),
             Message::Request(request) => {
                 self.request(&request);
                 Ok(())
             }
             Message::Notification(notification) => {
-                if !self.notification(notification, bytes) {
+                if !self.notification(&notification, bytes) {
                     self.dropped.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(())
@@ -133,13 +127,13 @@ impl Router {
     /// U2: an answer is matched by our id alone, of our type; U4: one that is late or comes twice is dropped.
     fn answer(&self, response: Response, bytes: usize) -> Result<(), Fault> {
         let id = response.id.as_ref().and_then(|id| number(&id.raw()));
-        let id = id.ok_or_else(|| breach("an answer without an id of ours"))?;
+        let id = id.ok_or_else(|| words::broken("an answer without an id of ours"))?;
         match self.table.lock().answer(id, response, (&self.budget, bytes), Instant::now()) {
             Answered::Taken => {}
             Answered::Late => {
                 self.late.fetch_add(1, Ordering::Relaxed);
             }
-            Answered::Unknown => return Err(breach("an answer to a call that was never made")),
+            Answered::Unknown => return Err(words::broken("an answer to a call that was never made")),
         }
         Ok(())
     }
@@ -152,61 +146,40 @@ impl Router {
             self.complain("a modern server sent a request, which was dropped", &request.method);
             return;
         }
-        let answer = if request.method == "ping" {
-            mcp::message::result(&request.id, &Raw::empty_object())
-        } else {
+        if request.method != method::PING {
             self.refused.fetch_add(1, Ordering::Relaxed);
-            let message = "Method not found: this client takes no requests".to_owned();
-            mcp::message::error(
-                Some(&request.id),
-                &RpcError { code: mcp::code::METHOD_NOT_FOUND, message, data: None },
-            )
-        };
-        if self.replies.try_send(answer).is_err() {
+        }
+        if self.replies.try_send(words::answer(request)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             self.complain("a server's request was not answered, it does not read", &request.method);
         }
     }
 
     /// Returns false when nobody was told.
-    fn notification(&self, notification: Notification, bytes: usize) -> bool {
+    fn notification(&self, notification: &Notification, bytes: usize) -> bool {
         match notification.method.as_str() {
-            "notifications/progress" => self.progress(notification.params.as_ref(), bytes),
-            "notifications/message" => self.log(notification.params, bytes),
-            "notifications/tools/list_changed" => {
-                self.change(MuxChange::List(Change::Tools), notification, bytes)
-            }
-            "notifications/prompts/list_changed" => {
-                self.change(MuxChange::List(Change::Prompts), notification, bytes)
-            }
-            "notifications/resources/list_changed" => {
-                self.change(MuxChange::List(Change::Resources), notification, bytes)
-            }
-            "notifications/resources/updated" => match notification.params.clone() {
-                Some(params) if bytes <= UPDATE_BYTES => {
-                    self.change(MuxChange::Updated(params), notification, bytes)
-                }
-                _ => false,
-            },
-            _ => self.other(notification, bytes),
+            method::PROGRESS => self.progress(notification.params.as_ref(), bytes),
+            method::LOG => self.log(notification.params.clone(), bytes),
+            other => words::list_change(other).is_some_and(|change| self.changes.send(change).is_ok()),
         }
     }
 
     /// U13: progress goes to the pending call that its token names, and to no other; it never goes back.
     fn progress(&self, params: Option<&Raw>, bytes: usize) -> bool {
         let Some(params) = params else { return false };
-        let Some(id) = params.get("progressToken").as_ref().and_then(number) else { return false };
+        let Some(id) = params.get(meta::PROGRESS_TOKEN).as_ref().and_then(number) else { return false };
         let value = params.get("progress").and_then(|value| value.as_str().parse::<f64>().ok());
         let Some(value) = value else { return false };
         let mut table = self.table.lock();
         if !table.advances(id, value) {
             return false;
         }
-        let mut told = ObjectWriter::with_capacity(params.len());
-        for (key, value) in params.members().filter(|(key, _)| &**key != "progressToken") {
-            told.raw_key(&key, &value);
-        }
-        table.tell(id, MuxEvent::Progress(told.finish()), (&self.budget, bytes), Instant::now())
+        table.tell(
+            id,
+            MuxEvent::Progress(words::without_token(params)),
+            (&self.budget, bytes),
+            Instant::now(),
+        )
     }
 
     /// A log notification names no call: see [`Table::log_target`].
@@ -217,23 +190,6 @@ impl Router {
         table.tell(id, MuxEvent::Log(params), (&self.budget, bytes), now)
     }
 
-    fn change(&self, change: MuxChange, notification: Notification, bytes: usize) -> bool {
-        let told = self.changes.send(change).is_ok();
-        self.other(notification, bytes) || told
-    }
-
-    /// Told to the subscription that it names, if that is a pending call.
-    fn other(&self, notification: Notification, bytes: usize) -> bool {
-        let params = notification.params.as_ref();
-        let named = if notification.method == "notifications/cancelled" {
-            params.and_then(|params| params.get("requestId"))
-        } else {
-            params.and_then(|params| params.get("_meta")).and_then(|meta| meta.get(SUBSCRIPTION))
-        };
-        let Some(id) = named.as_ref().and_then(number) else { return false };
-        self.table.lock().tell(id, MuxEvent::Other(notification), (&self.budget, bytes), Instant::now())
-    }
-
     /// One log line, a second at most on average: a flood of breaches is no flood of lines.
     fn complain(&self, what: &str, about: &str) {
         if self.complaints.lock().take(Instant::now()) {
@@ -241,10 +197,6 @@ impl Router {
             tracing::warn!(server = %self.options.server, about, "{what}");
         }
     }
-}
-
-fn breach(detail: impl Into<String>) -> Fault {
-    Fault::late(FaultKind::Protocol, detail)
 }
 
 /// One of our ids or tokens: an integer above zero. A string that looks like it is not one (U2).

@@ -8,7 +8,7 @@ use mcp::era::Era;
 use mcp::json::{Limits, Raw};
 use tokio::sync::mpsc;
 
-use super::{MuxChange, MuxCounts, MuxEvent, MuxOptions};
+use super::{MuxCounts, MuxEvent, MuxOptions};
 use crate::ports::upstream::{Change, FaultKind};
 
 mod wire;
@@ -288,22 +288,36 @@ async fn a_caller_that_leaves_while_sending_cancels_too() {
 }
 
 #[tokio::test]
-async fn changes_are_announced_and_a_subscription_hears_its_own() {
-    let (mux, peer) = pair(true);
+async fn changes_are_announced_and_nothing_else_is() {
+    let (mux, mut peer) = pair(true);
     let mut changes = mux.changes();
-    let mut listen = call(&mux).await;
-    peer.say(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#).await;
-    assert!(matches!(soon(changes.recv()).await, Ok(MuxChange::List(Change::Tools))));
-    let meta = r#""_meta":{"io.modelcontextprotocol/subscriptionId":1}"#;
-    peer.say(format!(
-        r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{{meta},"uri":"file:///x"}}}}"#
-    ))
-    .await;
-    assert!(matches!(soon(changes.recv()).await, Ok(MuxChange::Updated(_))));
-    match next(&mut listen).await {
-        Some(Ok(MuxEvent::Other(told))) => assert_eq!(told.method, "notifications/resources/updated"),
-        other => panic!("{other:?}"),
+    for list in ["tools", "prompts", "resources"] {
+        peer.say(format!(r#"{{"jsonrpc":"2.0","method":"notifications/{list}/list_changed"}}"#)).await;
     }
+    for change in [Change::Tools, Change::Prompts, Change::Resources] {
+        assert_eq!(soon(changes.recv()).await.unwrap(), change);
+    }
+    peer.say(r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///x"}}"#)
+        .await;
+    settled(&mut peer).await;
+    assert!(changes.try_recv().is_err());
+    assert_eq!(mux.counts().dropped_events, 1);
+}
+
+#[tokio::test]
+async fn large_messages_are_taken_whole_and_in_order() {
+    let (mux, peer) = start(MuxOptions::new("s", true, 2 << 20), false);
+    let (mut a, mut b) = (call(&mux).await, call(&mux).await);
+    let long = "x".repeat(1 << 20);
+    peer.progress("1", "1").await;
+    peer.answer(1, &long).await;
+    peer.answer(2, "small").await;
+    assert_eq!(done(&mut b).await, "small");
+    assert!(matches!(next(&mut a).await, Some(Ok(MuxEvent::Progress(_)))));
+    assert_eq!(done(&mut a).await, long);
+    let mut c = call(&mux).await;
+    peer.say(format!(r#"{{"jsonrpc":"2.0","id":3,"result":{{"x":"{long}"}}"#)).await;
+    assert_eq!(next(&mut c).await.unwrap().unwrap_err().kind, FaultKind::Protocol);
 }
 
 #[tokio::test]

@@ -5,14 +5,11 @@ use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use mcp::json::{Limits, Raw};
 use mcp::message::{self, Id, Message};
 
 use super::net::chain;
+pub(super) use crate::adapters::pipe::{broken, message};
 use crate::ports::upstream::{Fault, FaultKind};
-
-/// Larger texts are checked on a blocking thread, so that they hold up nobody else's call.
-const INLINE: usize = 256 << 10;
 
 /// Reads a whole body of at most `cap` bytes; a larger declared length is refused before anything is read.
 pub(super) async fn collect(response: Response<Incoming>, cap: usize) -> Result<Bytes, Fault> {
@@ -54,24 +51,6 @@ pub(super) fn too_large(cap: usize) -> Fault {
     Fault::late(FaultKind::TooLarge, format!("the answer is larger than {cap} bytes"))
 }
 
-/// Parses one JSON document strictly.
-pub(super) async fn parse(bytes: Bytes) -> Result<Raw, Fault> {
-    let parsed = if bytes.len() > INLINE {
-        tokio::task::spawn_blocking(move || Raw::parse(bytes, &Limits::ANSWER))
-            .await
-            .map_err(|_| Fault::late(FaultKind::Dropped, "the gateway is ending"))?
-    } else {
-        Raw::parse(bytes, &Limits::ANSWER)
-    };
-    parsed.map_err(|e| broken(format!("not JSON: {e}")))
-}
-
-/// The one JSON-RPC message that `bytes` hold.
-pub(super) async fn message(bytes: Bytes) -> Result<Message, Fault> {
-    let raw = parse(bytes).await?;
-    message::decode(&raw).map_err(|e| broken(format!("not a JSON-RPC message: {}", e.what)))
-}
-
 /// The answer to `id`, and to nothing else (U2).
 pub(super) fn ours(message: Message, id: &Id) -> Result<message::Response, Fault> {
     match message {
@@ -81,12 +60,7 @@ pub(super) fn ours(message: Message, id: &Id) -> Result<message::Response, Fault
     }
 }
 
-/// A server that broke the protocol.
-pub(super) fn broken(detail: impl Into<String>) -> Fault {
-    Fault::late(FaultKind::Protocol, detail)
-}
-
 /// Server text for the log: no control characters, bounded.
 pub(super) fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(200).collect()
+    crate::adapters::child::printable(text, 200)
 }

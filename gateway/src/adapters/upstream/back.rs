@@ -7,16 +7,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use hyper::body::Incoming;
-use mcp::code;
-use mcp::json::Raw;
-use mcp::message::{self, Id, Request, RpcError};
+use mcp::message::{Id, Request};
+use mcp::method;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::answer::broken;
-use super::compose;
 use super::http::is_event_stream;
 use super::net::Net;
+use crate::adapters::pipe;
 use crate::ports::upstream::Fault;
 
 /// Messages to one server that wait for their 202 at once; more are dropped.
@@ -37,20 +36,15 @@ pub(super) struct Back {
 }
 
 impl Back {
-    /// Answers a request of the server: `ping` with an empty result, everything else with "method not found", since
-    /// questions to clients are not carried yet. Never silence, which would hang the server's call.
+    /// Answers a request of the server.
     pub(super) fn answer(self: &Arc<Self>, request: &Request) {
-        if request.method == "ping" {
-            return self.post(message::result(&request.id, &Raw::empty_object()));
-        }
-        tracing::debug!(server = %self.server, "a request of the server is answered with an error");
-        let error = RpcError { code: code::METHOD_NOT_FOUND, message: "Method not found".into(), data: None };
-        self.post(message::error(Some(&request.id), &error));
+        tracing::debug!(server = %self.server, ping = request.method == method::PING, "the server sent a request");
+        self.post(pipe::answer(request));
     }
 
     /// Tells the server that nobody waits for `id` any more.
     pub(super) fn cancel(self: &Arc<Self>, id: &Id) {
-        self.post(compose::cancelled(id));
+        self.post(pipe::cancelled(id));
     }
 
     fn post(self: &Arc<Self>, body: Bytes) {

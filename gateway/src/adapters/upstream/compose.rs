@@ -1,5 +1,7 @@
 //! The bodies of requests towards a server. Nothing of a client's envelope is in them, only its checked values.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use mcp::bridge::{self, ServerMeta};
 use mcp::era::{Era, Revision};
@@ -70,23 +72,18 @@ pub(super) fn set_level(id: &Id, level: &Raw) -> Bytes {
     message::request(id, "logging/setLevel", Some(&params.finish()))
 }
 
-/// `notifications/cancelled` for one of our requests.
-pub(super) fn cancelled(id: &Id) -> Bytes {
-    let mut params = ObjectWriter::new();
-    params.raw("requestId", &id.raw());
-    params.string("reason", "the client gave up");
-    message::notification("notifications/cancelled", Some(&params.finish()))
-}
-
 /// A client without a name and without capabilities: the gateway when it asks for itself.
 pub(super) fn nobody() -> Client {
     Client::new(Raw::empty_object(), Some(gateway_info()))
 }
 
 /// The gateway's `Implementation`.
-pub(super) fn gateway_info() -> Raw {
-    let mut info = ObjectWriter::new();
-    info.string("name", "tollgate");
-    info.string("version", env!("CARGO_PKG_VERSION"));
-    info.finish()
+fn gateway_info() -> Raw {
+    static INFO: LazyLock<Raw> = LazyLock::new(|| {
+        let mut info = ObjectWriter::new();
+        info.string("name", "tollgate");
+        info.string("version", env!("CARGO_PKG_VERSION"));
+        info.finish()
+    });
+    INFO.clone()
 }

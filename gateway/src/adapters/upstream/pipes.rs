@@ -26,7 +26,7 @@ use super::level::Level;
 use super::pool::{Entry, Key, Pool, Slot};
 use super::watch::{self, Heard, Place, Watching};
 use crate::adapters::child::Backoff;
-use crate::adapters::pipe::{Mux, MuxChange, MuxEvent, MuxOptions, Pipe};
+use crate::adapters::pipe::{Mux, MuxEvent, MuxOptions, Pipe};
 use crate::config::Isolation;
 use crate::ports::upstream::{
     Answer, Call, Change, Client, Event, Events, Facts, Fault, FaultKind, SessionKey,
@@ -289,8 +289,8 @@ impl Pipes {
                     _ = mux.closed() => break,
                 };
                 match change {
-                    Ok(MuxChange::List(change)) => core.announce(change),
-                    Ok(MuxChange::Updated(_)) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Ok(change) => core.announce(change),
+                    Err(broadcast::error::RecvError::Lagged(_)) => {}
                     Err(broadcast::error::RecvError::Closed) => break,
                 }
             }
@@ -380,7 +380,6 @@ fn event(item: Result<MuxEvent, Fault>, era: Era, log: Option<LogLevel>) -> Opti
             let level = LogLevel::parse(&params.get("level")?.string()?)?;
             (level >= log?).then_some(Ok(Event::Log(params)))
         }
-        Ok(MuxEvent::Other(_)) => None,
         Ok(MuxEvent::Done(response)) => Some(Ok(Event::Done(Answer { era, outcome: response.outcome }))),
         Err(fault) => Some(Err(fault)),
     }

@@ -9,7 +9,6 @@ use futures_util::{FutureExt as _, stream};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use mcp::era::Era;
-use mcp::json::{ObjectWriter, Raw};
 use mcp::message::{Message, Notification};
 use mcp::meta::LogLevel;
 use mcp::method;
@@ -22,6 +21,7 @@ use super::compose::Ticket;
 use super::core::Core;
 use super::net::chain;
 use super::sessions::Session;
+use crate::adapters::pipe::{list_change, without_token};
 use crate::ports::upstream::{Answer, Change, Event, Events, Fault, FaultKind};
 
 /// A stream that is broken so often without an answer is given up.
@@ -197,7 +197,9 @@ impl Run {
     fn heard(&self, notification: &Notification) -> Option<Event> {
         match notification.method.as_str() {
             method::PROGRESS if self.want.progress => {
-                progress(notification.params.as_ref()?, &self.want.ticket).map(Event::Progress)
+                let params = notification.params.as_ref()?;
+                let ours = params.get(mcp::meta::PROGRESS_TOKEN)? == self.want.ticket.token();
+                ours.then(|| Event::Progress(without_token(params)))
             }
             method::LOG => {
                 let (least, params) = (self.want.log?, notification.params.clone()?);
@@ -252,30 +254,6 @@ impl Run {
                 }));
             }
         }
-    }
-}
-
-/// The params of a progress notification of this call, without the token, which is ours (U13).
-pub(super) fn progress(params: &Raw, ticket: &Ticket) -> Option<Raw> {
-    if params.get(mcp::meta::PROGRESS_TOKEN)? != ticket.token() {
-        return None;
-    }
-    let mut own = ObjectWriter::with_capacity(params.len());
-    for (key, value) in params.members() {
-        if &*key != mcp::meta::PROGRESS_TOKEN {
-            own.raw_key(&key, &value);
-        }
-    }
-    Some(own.finish())
-}
-
-/// The change that a notification announces.
-pub(super) fn list_change(notified: &str) -> Option<Change> {
-    match notified {
-        method::TOOLS_CHANGED => Some(Change::Tools),
-        method::PROMPTS_CHANGED => Some(Change::Prompts),
-        method::RESOURCES_CHANGED => Some(Change::Resources),
-        _ => None,
     }
 }
 

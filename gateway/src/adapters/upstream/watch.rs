@@ -26,8 +26,8 @@ use super::handshake::GREETING_BYTES;
 use super::http::{Got, exchange, is_event_stream};
 use super::server::{HttpSide, modern_headers};
 use super::sessions::Session;
-use super::stream::list_change;
 use crate::adapters::child::Backoff;
+use crate::adapters::pipe::list_change;
 use crate::ports::upstream::{Call, Change, Client, Facts, Mirrored, SessionKey};
 
 /// At most one listener for each server; none when it has nothing to announce, or does not offer to.

@@ -81,13 +81,28 @@ async fn the_old_transport_is_found_and_spoken() {
         assert_eq!(client.status().transport, "sse");
         let methods: Vec<Value> = posted.lock().iter().map(|body| body["method"].clone()).collect();
         assert!(methods.contains(&json!("notifications/initialized")), "{methods:?}");
-        let changes = client.changes();
-        super::changes::sweep(&client);
-        assert_eq!(client.status().sessions, 1, "the catalog's, which is listened to");
-        drop(changes);
-        super::changes::sweep(&client);
-        assert_eq!(client.status().sessions, 0);
     }
+}
+
+#[tokio::test]
+async fn peer_26_a_connection_that_is_listened_to_stays_and_is_opened_again() {
+    let (address, _) = old(|_| "/messages?s=1".into()).await;
+    let mut spec = spec(&format!("http://{address}/mcp"));
+    if let Transport::Http(http) = &mut spec.transport {
+        http.kind = HttpKind::Sse;
+    }
+    let client = client_of(spec);
+    let mut changes = client.changes();
+    client.facts(&who(&json!({})), &SessionKey::Catalog).await.unwrap();
+    super::changes::sweep(&client);
+    assert_eq!(client.status().sessions, 1);
+    // This server knows one connection at a time: a caller's ends the catalog's.
+    run(&client, tool_call()).await.unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(20), changes.recv()).await.unwrap();
+    assert_eq!(told.unwrap(), crate::ports::upstream::Change::Restarted);
+    drop(changes);
+    super::changes::sweep(&client);
+    assert_eq!(client.status().sessions, 0, "nobody follows the changes any more");
 }
 
 #[tokio::test]
