@@ -72,7 +72,7 @@ impl Work for Question {
             "/readyz" => ready(&self.gate, &snap),
             "/status" => document(&status(&self.gate, &snap, &self.counters)),
             "/capability" => Full::new(StatusCode::OK, "application/json", card::card(&snap).into_bytes()),
-            "/metrics" => metrics(&self.gate),
+            "/metrics" => metrics(&self.gate, &snap),
             _ => text(StatusCode::NOT_FOUND, "try /healthz /readyz /status /capability /metrics\n"),
         }
         .into()
@@ -87,7 +87,12 @@ fn document(value: &Value) -> Full {
     Full::new(StatusCode::OK, "application/json", format!("{value:#}\n"))
 }
 
-fn metrics(gate: &Gate) -> Full {
+fn metrics(gate: &Gate, snap: &Snapshot) -> Full {
+    for member in snap.catalog.members() {
+        if let Some(up) = member.upstream.status().connected {
+            gate.book.metrics.up(&member.spec.id, up);
+        }
+    }
     match gate.book.metrics.render() {
         Ok(body) => Full::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", body),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),

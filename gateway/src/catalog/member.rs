@@ -93,9 +93,7 @@ impl Member {
         let t = &self.spec.timeouts;
         let late = |_| Fault::early(FaultKind::Timeout, "the handshake took too long");
         let facts = self.upstream.facts(client, &SessionKey::Catalog);
-        let result = timeout(t.connect + t.initialize * 2, facts).await.unwrap_or_else(|e| Err(late(e)));
-        self.shared.metrics.up(&self.spec.id, result.is_ok());
-        result
+        timeout(t.connect + t.initialize * 2, facts).await.unwrap_or_else(|e| Err(late(e)))
     }
 
     /// The list of this kind for a client that declared this. A reading that takes longer than `patience` goes on

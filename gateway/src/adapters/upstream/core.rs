@@ -147,7 +147,7 @@ impl Core {
     }
 
     /// Notes how an exchange ended, once, where it ends: an answer that is there whole, or a fault. One that is
-    /// dropped before its end says nothing. A failure to reach the server closes the gate when `arm` says so.
+    /// dropped before its end says nothing. A probe or handshake that failed (`arm`) closes the gate for a while.
     pub(super) fn note(&self, fault: Option<&Fault>, arm: bool) {
         match fault {
             None => {
@@ -156,9 +156,7 @@ impl Core {
             }
             Some(fault) => {
                 self.health.bad(fault, self.clock.now());
-                if arm
-                    && matches!(fault.kind, FaultKind::Unreachable | FaultKind::Timeout | FaultKind::Dropped)
-                {
+                if arm && fault.kind != FaultKind::Auth {
                     self.gate.failed(fault);
                 }
             }
