@@ -120,8 +120,7 @@ impl Catalog {
         };
         let lists = members.iter().map(|member| async move {
             let required = member.spec.required || ask.only.is_some();
-            let t = &member.spec.timeouts;
-            let patience = if required { t.connect + t.initialize * 2 + t.lists * 4 } else { PATIENCE };
+            let patience = if required { member.patience() } else { PATIENCE };
             (member, required, member.manifest(ask.kind, ask.client, patience).await)
         });
         let mut page = Page { ttl: Duration::MAX, ..Page::default() };

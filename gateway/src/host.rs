@@ -17,10 +17,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::answers::stream::announcement;
+use crate::answers::stream::{ANY_LIST, announcement};
 use crate::gate::{Gate, Host, Snapshot};
 use crate::pipeline::live::{Live, Step};
-use crate::pipeline::{Begun, Outcome};
+use crate::pipeline::{Begun, Outcome, reply};
 use crate::reject::{Reject, Why};
 use crate::stages::admit::{Admitted, Endpoint, Verb, Via};
 use crate::stages::decode::{self, Body, Decoded};
@@ -189,8 +189,7 @@ impl Reading {
             });
             let answers: Vec<Bytes> = join_all(answers).await.into_iter().flatten().collect();
             if !answers.is_empty() {
-                let all = [b"[", answers.join(&b","[..]).as_slice(), b"]"].concat();
-                out.send(all.into()).await.ok();
+                out.send(reply::array(&answers)).await.ok();
             }
         };
         while running.len() > MAX_REQUESTS {
@@ -255,7 +254,7 @@ async fn announce(snap: Arc<Snapshot>, out: Out) {
     loop {
         let kinds: &[EntryKind] = match changes.recv().await {
             Ok(change) => &[change.kind],
-            Err(RecvError::Lagged(_)) => &[EntryKind::Tool, EntryKind::Prompt, EntryKind::Resource],
+            Err(RecvError::Lagged(_)) => &ANY_LIST,
             Err(RecvError::Closed) => return,
         };
         if !out.greeted.load(Ordering::Acquire) {

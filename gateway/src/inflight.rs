@@ -23,8 +23,8 @@ pub struct Entry {
 }
 
 impl Inflight {
-    /// Enters a call that `token` cancels. When the same conversation already has a call of this id the new one can't be cancelled by
-    /// id, since the id would be ambiguous.
+    /// Enters a call that `token` cancels. When the same conversation already has a call of this id the new one
+    /// can't be cancelled by id, since the id would be ambiguous.
     pub fn enter(&self, conversation: [u8; 16], id: &Id, token: CancellationToken) -> Entry {
         let key = (conversation, id.clone());
         let mut table = self.0.lock();

@@ -27,7 +27,7 @@ use crate::ports::journal::Ending;
 use crate::ports::upstream::{Fault, FaultKind};
 use crate::reject::Reject;
 use crate::stages::admit::Via;
-use crate::stages::decode::{self, Decoded};
+use crate::stages::decode::{self, Decoded, id_of};
 use crate::stages::forward::{self, Ask};
 use crate::stages::limit::{self, Metered};
 use crate::stages::record::Ledger;
@@ -235,14 +235,6 @@ fn cancelled(bound: &Bound, id: Option<Id>) -> Outcome {
             Outcome::Answer(Screen::new(Era::Legacy, id, Raw::empty_object()).cancelled(), None)
         }
         _ => Outcome::Accepted,
-    }
-}
-
-/// The id of a request.
-pub fn id_of(message: &Message) -> Option<Id> {
-    match message {
-        Message::Request(request) => Some(request.id.clone()),
-        Message::Notification(_) | Message::Response(_) => None,
     }
 }
 

@@ -124,15 +124,15 @@ impl Listener {
             match change {
                 Ok(change) if self.only.as_ref().is_some_and(|only| *only != change.server) => {}
                 Ok(change) => return Some(reply::event(&announcement(change.kind))),
-                // Some were missed: any list may have changed.
-                Err(RecvError::Lagged(_)) => {
-                    self.waiting = [EntryKind::Tool, EntryKind::Prompt, EntryKind::Resource].into();
-                }
+                Err(RecvError::Lagged(_)) => self.waiting = ANY_LIST.into(),
                 Err(RecvError::Closed) => return None,
             }
         }
     }
 }
+
+/// The lists that a listener is told of when it missed something: any may have changed.
+pub const ANY_LIST: [EntryKind; 3] = [EntryKind::Tool, EntryKind::Prompt, EntryKind::Resource];
 
 /// The notification that a list has changed.
 pub fn announcement(kind: EntryKind) -> Bytes {

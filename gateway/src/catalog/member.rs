@@ -177,7 +177,7 @@ impl Member {
     }
 
     /// The longest that a reading can take.
-    fn patience(&self) -> Duration {
+    pub(super) fn patience(&self) -> Duration {
         self.spec.timeouts.connect + self.spec.timeouts.initialize * 2 + self.spec.timeouts.lists * 4
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{HeaderName, HeaderValue, StatusCode};
 use mcp::era::Era;
@@ -167,13 +167,7 @@ impl Gate {
             let text = "the answers of this batch are too large together; send its messages one by one";
             return self.refusal(snap, &Reject::new(Why::AnswerSize, text));
         }
-        let mut body = BytesMut::with_capacity(size + 1);
-        for (at, answer) in answers.iter().enumerate() {
-            body.put_u8(if at == 0 { b'[' } else { b',' });
-            body.extend_from_slice(answer);
-        }
-        body.put_u8(b']');
-        reply::json(StatusCode::OK, body.freeze())
+        reply::json(StatusCode::OK, reply::array(&answers))
     }
 }
 

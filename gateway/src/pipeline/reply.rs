@@ -28,6 +28,11 @@ pub fn json(status: StatusCode, body: Bytes) -> Full {
     Full { status, headers, body, close: false }
 }
 
+/// The answers of a batch as one JSON array.
+pub fn array(answers: &[Bytes]) -> Bytes {
+    [b"[", answers.join(&b","[..]).as_slice(), b"]"].concat().into()
+}
+
 /// A refusal as JSON-RPC error; `status` as the sender's era wants it.
 pub fn refusal(reject: &Reject, status: StatusCode, call_id: &str) -> Full {
     let mut full = json(status, message::error(reject.id.as_ref(), &reject.error(call_id)));

@@ -104,10 +104,11 @@ fn one(admitted: Arc<Admitted>, raw: &Raw, batched: bool) -> Result<Decoded, Rej
     checked(admitted, message, batched).map_err(|reject| reject.id(id))
 }
 
-fn id_of(message: &Message) -> Option<Id> {
+/// The id of a request.
+pub fn id_of(message: &Message) -> Option<Id> {
     match message {
         Message::Request(request) => Some(request.id.clone()),
-        _ => None,
+        Message::Notification(_) | Message::Response(_) => None,
     }
 }
 
