@@ -121,7 +121,7 @@ impl Reading {
                     continue;
                 }
             };
-            match decode::decode(&snap.config, Arc::clone(&admitted), body).await {
+            match decode::decode(&snap.config, self.gate.clock.now(), Arc::clone(&admitted), body).await {
                 Err(reject) => self.refuse(snap, reject).await,
                 Ok(Body::Batch(batch)) => self.batch(snap, running, batch).await,
                 Ok(Body::One(decoded)) => self.take(snap, running, *decoded).await,

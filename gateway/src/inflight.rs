@@ -17,9 +17,27 @@ pub struct Inflight(Arc<Mutex<HashMap<Key, CancellationToken>>>);
 
 /// Keeps a call in the table as long as it lives.
 pub struct Entry {
-    table: Inflight,
-    key: Option<Key>,
-    token: CancellationToken,
+    place: Option<(Inflight, Key)>,
+    cancelled: Cancelled,
+}
+
+/// Tells when a call is cancelled by its id; never, when no id names it.
+#[derive(Clone)]
+pub struct Cancelled(Option<CancellationToken>);
+
+impl Cancelled {
+    /// Returns once the client has asked for the end.
+    pub async fn wait(&self) {
+        match &self.0 {
+            Some(token) => token.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Whether the client has asked for the end.
+    pub fn yet(&self) -> bool {
+        self.0.as_ref().is_some_and(CancellationToken::is_cancelled)
+    }
 }
 
 impl Inflight {
@@ -28,11 +46,11 @@ impl Inflight {
     pub fn enter(&self, conversation: [u8; 16], id: &Id, token: CancellationToken) -> Entry {
         let key = (conversation, id.clone());
         let mut table = self.0.lock();
-        let key = if table.contains_key(&key) { None } else { Some(key) };
-        if let Some(key) = &key {
-            table.insert(key.clone(), token.clone());
+        let place = if table.contains_key(&key) { None } else { Some((self.clone(), key.clone())) };
+        if place.is_some() {
+            table.insert(key, token.clone());
         }
-        Entry { table: self.clone(), key, token }
+        Entry { place, cancelled: Cancelled(Some(token)) }
     }
 
     /// Cancels a call; false when there is none.
@@ -45,19 +63,19 @@ impl Inflight {
 impl Entry {
     /// A call that no id names.
     pub fn unknown() -> Entry {
-        Entry { table: Inflight::default(), key: None, token: CancellationToken::new() }
+        Entry { place: None, cancelled: Cancelled(None) }
     }
 
-    /// Cancelled when the client asked for it.
-    pub fn token(&self) -> &CancellationToken {
-        &self.token
+    /// Tells when the client asks for the end.
+    pub fn cancelled(&self) -> &Cancelled {
+        &self.cancelled
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        if let Some(key) = self.key.take() {
-            self.table.0.lock().remove(&key);
+        if let Some((table, key)) = self.place.take() {
+            table.0.lock().remove(&key);
         }
     }
 }
@@ -73,7 +91,7 @@ mod tests {
         let enter = |conversation| table.enter([conversation; 16], &id, CancellationToken::new());
         let (a, b) = (enter(1), enter(2));
         assert!(table.cancel([2; 16], &id));
-        assert!(b.token().is_cancelled() && !a.token().is_cancelled());
+        assert!(b.cancelled().yet() && !a.cancelled().yet());
         drop(b);
         assert!(!table.cancel([2; 16], &id));
     }

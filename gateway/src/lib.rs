@@ -10,6 +10,7 @@ pub mod assemble;
 pub mod catalog;
 pub mod cli;
 pub mod config;
+pub mod digest;
 pub mod edge;
 pub mod gate;
 pub mod host;

@@ -114,10 +114,10 @@ impl Gate {
         let reject = match taken {
             Err(reject) => reject,
             Ok(mut taken) => {
-                let token = taken.entry.token().clone();
+                let token = taken.entry.cancelled().clone();
                 let checked = tokio::select! {
                     biased;
-                    () = token.cancelled() => {
+                    () = token.wait() => {
                         ledger.close(Ending::Cancelled);
                         return cancelled(&taken.bound, id);
                     }

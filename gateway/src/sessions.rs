@@ -22,6 +22,9 @@ use crate::seal::{Sealer, Use};
 pub const MAX_ID: usize = 1024;
 /// Sessions whose changing state is kept on this replica.
 const KEPT: NonZeroUsize = NonZeroUsize::new(100_000).unwrap();
+/// Ids whose content is remembered, so that a session in use is not unsealed and parsed with every request. Each
+/// takes about twice [`MAX_ID`] at most.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(8_192).unwrap();
 
 /// One legacy session, as its id says.
 #[derive(Clone, Debug)]
@@ -76,12 +79,39 @@ pub struct Sessions {
     sealer: Sealer,
     ttl: Duration,
     table: Mutex<LruCache<[u8; 16], Arc<State>>>,
+    /// Only ids that opened are in it: what it says of them is as true as what they say themselves.
+    opened: Mutex<LruCache<Box<str>, Arc<Content>>>,
+}
+
+/// What an id says.
+struct Content {
+    sid: [u8; 16],
+    principal: Vec<u8>,
+    task: String,
+    expires: u64,
+    revision: Revision,
+    client: Client,
+}
+
+impl Content {
+    fn parse(plain: &Raw) -> Option<Content> {
+        let text = |key: &str| plain.get(key).and_then(|raw| raw.string());
+        Some(Content {
+            sid: URL_SAFE_NO_PAD.decode(text("s")?).ok()?.try_into().ok()?,
+            principal: URL_SAFE_NO_PAD.decode(text("p")?).ok()?,
+            task: text("t")?,
+            expires: u64::try_from(plain.get("x")?.integer()?).ok()?,
+            revision: Revision::parse(&text("r")?)?,
+            client: Client::new(plain.get("c")?, plain.get("i")),
+        })
+    }
 }
 
 impl Sessions {
     /// `ttl` is the life of an id.
     pub fn new(sealer: Sealer, ttl: Duration) -> Sessions {
-        Sessions { sealer, ttl, table: Mutex::new(LruCache::new(KEPT)) }
+        let (table, opened) = (Mutex::new(LruCache::new(KEPT)), Mutex::new(LruCache::new(REMEMBERED)));
+        Sessions { sealer, ttl, table, opened }
     }
 
     /// A session that lives as long as its connection, without an id (`tollgate stdio`).
@@ -121,23 +151,28 @@ impl Sessions {
         if id.len() > MAX_ID {
             return None;
         }
-        let plain = self.sealer.open(Use::Session, id)?;
-        let plain = Raw::parse(Bytes::from(plain), &Limits::REQUEST).ok()?;
-        let text = |key: &str| plain.get(key).and_then(|raw| raw.string());
-        let sid: [u8; 16] = URL_SAFE_NO_PAD.decode(text("s")?).ok()?.try_into().ok()?;
-        let theirs = URL_SAFE_NO_PAD.decode(text("p")?).ok()?;
-        let expires = u64::try_from(plain.get("x")?.integer()?).ok()?;
-        let live = theirs == owner.principal.as_slice() && text("t")? == owner.task && seconds(now) < expires;
-        let revision = Revision::parse(&text("r")?)?;
-        if !live {
+        let content = self.content(id)?;
+        let ours = content.principal == owner.principal.as_slice() && content.task == owner.task;
+        if !ours || seconds(now) >= content.expires {
             return None;
         }
-        let state = self.state(sid);
+        let state = self.state(content.sid);
         if state.closed.is_cancelled() {
             return None;
         }
-        let client = Client::new(plain.get("c")?, plain.get("i"));
+        let (sid, revision, client) = (content.sid, content.revision, content.client.clone());
         Some(Session { sid, revision, client, state, named: true })
+    }
+
+    fn content(&self, id: &str) -> Option<Arc<Content>> {
+        if let Some(content) = self.opened.lock().get(id) {
+            return Some(Arc::clone(content));
+        }
+        let plain = self.sealer.open(Use::Session, id)?;
+        let plain = Raw::parse(Bytes::from(plain), &Limits::REQUEST).ok()?;
+        let content = Arc::new(Content::parse(&plain)?);
+        self.opened.lock().put(id.into(), Arc::clone(&content));
+        Some(content)
     }
 
     /// Closes a session on this replica: its id is worth nothing any more and its streams end.

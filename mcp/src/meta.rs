@@ -150,12 +150,11 @@ fn level(value: Raw) -> Result<Raw, MetaError> {
 
 /// Tokens are echoed with each notification: their length is bounded.
 fn token(value: Raw) -> Result<Raw, MetaError> {
-    let kind = value.kind();
-    let known = matches!(kind, crate::json::Kind::String | crate::json::Kind::Number);
+    let known = value.is_string() || value.integer().is_some();
     if known && value.len() <= 1024 {
         Ok(value)
     } else {
-        Err(MetaError { what: "progressToken must be a short string or a number" })
+        Err(MetaError { what: "params._meta.progressToken must be a short string or an integer" })
     }
 }
 
@@ -173,13 +172,13 @@ mod tests {
     fn j14_gateway_facts_from_a_client_are_set_apart() {
         let meta = parse(
             r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"admin"},
-                "io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/logLevel":"info","progressToken":1e0,
+                "io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/logLevel":"info","progressToken":10,
                 "dev.tollgate/run":"r1","dev.tollgate/meter":{},"dev.tollgatex/a":1,"traceparent":"00-a","io.modelcontextprotocol/x":null}"#,
         )
         .unwrap();
         assert_eq!(meta.version.as_deref(), Some("2026-07-28"));
         assert_eq!(meta.client_capabilities.unwrap().as_str(), "{\"roots\":{}}");
-        assert_eq!(meta.progress_token.unwrap().as_str(), "1e0");
+        assert_eq!(meta.progress_token.unwrap().as_str(), "10");
         assert_eq!(meta.log_level.unwrap().as_str(), "\"info\"");
         assert!(meta.client_info.is_some());
         let keys = |pairs: &[(Key, Raw)]| pairs.iter().map(|(key, _)| key.to_string()).collect::<Vec<_>>();

@@ -3,7 +3,9 @@
 
 mod answer;
 mod back;
+mod body;
 mod compose;
+mod conns;
 mod core;
 mod flight;
 mod greet;
@@ -93,8 +95,8 @@ impl Upstream for ServerClient {
         match &self.side {
             Side::Http(side) => side.call(&call).await,
             Side::Stdio(pipes) => {
-                let known = pipes.known().await?;
-                pipes.call(&call, &known).await
+                let known = Box::pin(pipes.known()).await?;
+                Box::pin(pipes.call(&call, &known)).await
             }
             Side::Broken(fault) => Err(fault.clone()),
         }

@@ -17,7 +17,7 @@ use crate::ports::upstream::{Client, Facts};
 use crate::reject::{Reject, Why};
 use crate::sessions::Owner;
 use crate::stages::admit::Via;
-use crate::stages::session;
+use crate::stages::decode::Window;
 
 /// Instructions of all servers together are cut at this many bytes.
 const MAX_INSTRUCTIONS: usize = 32 * 1024;
@@ -32,7 +32,7 @@ pub(super) async fn discover(asking: &Asking<'_>) -> Result<Raw, Reject> {
     let mut result = ObjectWriter::new();
     complete(&mut result, Era::Modern, Some(DISCOVER_TTL_MS));
     let mut versions = ArrayWriter::new();
-    for revision in session::supported(&asking.snap.config.legacy, asking.now) {
+    for revision in (Window { legacy: &asking.snap.config.legacy, now: asking.now }).supported() {
         versions.push_str(revision.as_str());
     }
     result.raw("supportedVersions", &versions.finish());

@@ -91,7 +91,7 @@ impl Manifest {
         if let Some(reason) = cut {
             list.leave_out("(the rest)", reason);
         }
-        list.digest.iter_mut().zip(digest.finish().as_ref()).for_each(|(to, from)| *to = *from);
+        list.digest = crate::digest::array(&digest.finish());
         list
     }
 

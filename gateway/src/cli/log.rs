@@ -2,6 +2,7 @@
 //! even when nobody reads stderr: what finds no room is dropped, counted, and the loss is said in the log.
 
 mod json;
+mod pretty;
 
 use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};
@@ -36,7 +37,10 @@ pub(super) fn start(log: &Log) {
     let format = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines.clone());
     match log.format {
         LogFormat::Json => format.event_format(json::Json).try_init().ok(),
-        LogFormat::Pretty => format.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).try_init().ok(),
+        LogFormat::Pretty => {
+            let format = format.with_ansi(io::IsTerminal::is_terminal(&io::stderr()));
+            format.event_format(pretty::Pretty).try_init().ok()
+        }
     };
     // Without the thread lines are counted and dropped; that is no reason not to serve.
     thread::Builder::new().name("log".to_owned()).spawn(move || lines.write_to(io::stderr(), said)).ok();
@@ -178,7 +182,38 @@ impl Write for Line<'_> {
 mod tests {
     use std::sync::mpsc;
 
+    use tracing_subscriber::Registry;
+    use tracing_subscriber::fmt::FormatEvent;
+    use tracing_subscriber::fmt::format::DefaultFields;
+
     use super::*;
+
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What a format makes of the events.
+    pub(super) fn written<F>(format: F, events: impl FnOnce()) -> String
+    where
+        F: FormatEvent<Registry, DefaultFields> + Send + Sync + 'static,
+    {
+        let page = Page::default();
+        let writer = page.clone();
+        let format = tracing_subscriber::fmt().event_format(format).with_ansi(false);
+        tracing::subscriber::with_default(format.with_writer(move || writer.clone()).finish(), events);
+        let bytes = page.0.lock().clone();
+        String::from_utf8(bytes).unwrap()
+    }
 
     /// Gives what is written to the test; not before the test lets it.
     struct Sink(mpsc::Receiver<()>, mpsc::Sender<Vec<u8>>);

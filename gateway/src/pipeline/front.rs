@@ -101,7 +101,7 @@ impl Gate {
         body: Bytes,
         gone: &CancellationToken,
     ) -> Reply {
-        let body = match decode::decode(&snap.config, Arc::clone(admitted), body).await {
+        let body = match decode::decode(&snap.config, self.clock.now(), Arc::clone(admitted), body).await {
             Ok(body) => body,
             Err(reject) => return self.refusal(snap, &reject).into(),
         };

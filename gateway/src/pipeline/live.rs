@@ -100,7 +100,7 @@ impl Live {
             let Some(parts) = &mut self.parts else { return Step::Silent };
             let event = tokio::select! {
                 biased;
-                () = parts.entry.token().cancelled() => return self.cancelled(),
+                () = parts.entry.cancelled().wait() => return self.cancelled(),
                 event = parts.exchange.next() => event,
                 () = parts.closing.cancelled() => {
                     Err(Fault::late(FaultKind::Dropped, "the gateway ended before the answer came"))
@@ -180,7 +180,7 @@ impl Drop for Live {
 /// Lets a call whose connection was lost go on for the grace period, or until it is cancelled.
 async fn linger(mut parts: Parts) {
     let grace = parts.grace;
-    let token = parts.entry.token().clone();
+    let token = parts.entry.cancelled().clone();
     let rest = async {
         loop {
             match parts.exchange.next().await {
@@ -192,7 +192,7 @@ async fn linger(mut parts: Parts) {
     };
     let answer = tokio::select! {
         answer = timeout(grace, rest) => answer,
-        () = token.cancelled() => Ok(None),
+        () = token.wait() => Ok(None),
     };
     // What the server did is recorded as done, even though nobody was told.
     let ending = match answer {
@@ -200,7 +200,7 @@ async fn linger(mut parts: Parts) {
             Ok(end) => end.ending,
             Err(_) => Ending::Failed,
         },
-        Ok(None) if !token.is_cancelled() => Ending::Failed,
+        Ok(None) if !token.yet() => Ending::Failed,
         _ => Ending::Cancelled,
     };
     parts.ledger.close(ending);

@@ -2,7 +2,7 @@
 //! Never decides policy and never sees a client's credential.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -11,6 +11,8 @@ use mcp::era::{Era, Revision};
 use mcp::json::{Key, Kind, Raw};
 use mcp::message::RpcError;
 use tokio::sync::broadcast;
+
+use crate::digest::sha256;
 
 /// What one request asks of a server, independent of the era that either side speaks.
 #[derive(Clone, Debug)]
@@ -51,12 +53,14 @@ pub struct Client {
 impl Client {
     /// A client with these capabilities.
     pub fn new(capabilities: Raw, info: Option<Raw>) -> Client {
+        static NONE: LazyLock<[u8; 32]> = LazyLock::new(|| sha256(b"{}"));
+        // What many clients declare: nothing.
+        if capabilities.bytes() == "{}" {
+            return Client { capabilities, info, variant: *NONE };
+        }
         let mut text = Vec::with_capacity(capabilities.len());
         canonical(&capabilities, &mut text);
-        let hash = ring::digest::digest(&ring::digest::SHA256, &text);
-        let mut variant = [0; 32];
-        variant.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
-        Client { capabilities, info, variant }
+        Client { capabilities, info, variant: sha256(&text) }
     }
 }
 

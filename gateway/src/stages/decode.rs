@@ -3,17 +3,20 @@
 //! what counts: no header is used in place of something missing in it.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::HeaderMap;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use mcp::era::{Era, Revision};
 use mcp::json::{ArrayWriter, Limits, ObjectWriter, Raw};
 use mcp::message::{self, Id, Message};
-use mcp::meta::{self, Meta};
+use mcp::meta::Meta;
 use mcp::param::ParamHeaders;
 use mcp::{method, mirror};
 
-use crate::config::Checked;
+use crate::config::{Checked, Legacy};
 use crate::reject::{Reject, Why};
 use crate::stages::admit::{Admitted, Via};
 
@@ -57,12 +60,40 @@ pub enum Body {
 ///
 /// # Errors
 /// -32700, -32600, -32602, -32020, -32022 and, for methods unknown to the modern era, -32601.
-pub async fn decode(config: &Checked, admitted: Arc<Admitted>, body: Bytes) -> Result<Body, Reject> {
+pub async fn decode(
+    config: &Checked,
+    now: SystemTime,
+    admitted: Arc<Admitted>,
+    body: Bytes,
+) -> Result<Body, Reject> {
     let raw = parse(config, body).await?;
+    let window = Window { legacy: &config.legacy, now };
     if raw.is_array() {
-        return batch(admitted, &raw).map(Body::Batch);
+        return batch(window, admitted, &raw).map(Body::Batch);
     }
-    one(admitted, &raw, false).map(|decoded| Body::One(Box::new(decoded)))
+    one(window, admitted, &raw, false).map(|decoded| Body::One(Box::new(decoded)))
+}
+
+/// Which revisions are served now.
+#[derive(Clone, Copy)]
+pub struct Window<'a> {
+    /// Until when the handshake era is.
+    pub legacy: &'a Legacy,
+    /// Now.
+    pub now: SystemTime,
+}
+
+impl Window<'_> {
+    /// The last day of the handshake era, once it is over.
+    pub fn closed(self) -> Option<Date> {
+        let today = || jiff::Timestamp::try_from(self.now).unwrap_or_default().to_zoned(TimeZone::UTC).date();
+        self.legacy.until.filter(|until| today() > *until)
+    }
+
+    /// The revisions that are served, newest first.
+    pub fn supported(self) -> &'static [Revision] {
+        if self.closed().is_some() { &[Revision::MODERN] } else { Revision::SUPPORTED }
+    }
 }
 
 async fn parse(config: &Checked, body: Bytes) -> Result<Raw, Reject> {
@@ -83,7 +114,11 @@ async fn parse(config: &Checked, body: Bytes) -> Result<Raw, Reject> {
     })
 }
 
-fn batch(admitted: Arc<Admitted>, raw: &Raw) -> Result<Vec<Result<Box<Decoded>, Reject>>, Reject> {
+fn batch(
+    window: Window<'_>,
+    admitted: Arc<Admitted>,
+    raw: &Raw,
+) -> Result<Vec<Result<Box<Decoded>, Reject>>, Reject> {
     let refuse = |text: &'static str| Err(Reject::new(Why::Invalid, text));
     let named = header(&admitted.headers, VERSION_HEADER);
     // On stdio the session alone tells, and that is not known here.
@@ -95,13 +130,13 @@ fn batch(admitted: Arc<Admitted>, raw: &Raw) -> Result<Vec<Result<Box<Decoded>, 
     if messages.is_empty() || messages.len() > MAX_BATCH {
         return refuse("a batch holds 1 to 64 messages");
     }
-    Ok(messages.iter().map(|m| one(Arc::clone(&admitted), m, true).map(Box::new)).collect())
+    Ok(messages.iter().map(|m| one(window, Arc::clone(&admitted), m, true).map(Box::new)).collect())
 }
 
-fn one(admitted: Arc<Admitted>, raw: &Raw, batched: bool) -> Result<Decoded, Reject> {
+fn one(window: Window<'_>, admitted: Arc<Admitted>, raw: &Raw, batched: bool) -> Result<Decoded, Reject> {
     let message = message::decode(raw).map_err(|e| Reject::new(Why::Invalid, e.what).id(e.id))?;
     let id = id_of(&message);
-    checked(admitted, message, batched).map_err(|reject| reject.id(id))
+    checked(window, admitted, message, batched).map_err(|reject| reject.id(id))
 }
 
 /// The id of a request.
@@ -112,25 +147,34 @@ pub fn id_of(message: &Message) -> Option<Id> {
     }
 }
 
-fn checked(admitted: Arc<Admitted>, message: Message, batched: bool) -> Result<Decoded, Reject> {
+fn checked(
+    window: Window<'_>,
+    admitted: Arc<Admitted>,
+    message: Message,
+    batched: bool,
+) -> Result<Decoded, Reject> {
     let (name, params) = match &message {
         Message::Request(request) => (request.method.as_str(), request.params.as_ref()),
         Message::Notification(note) => (note.method.as_str(), note.params.as_ref()),
         Message::Response(_) => ("", None),
     };
     let meta = Meta::parse(params).map_err(|e| Reject::new(Why::Params, e.what))?;
-    let (era, revision) = era_of(&admitted, name, &meta)?;
+    let (era, revision) = era_of(window, &admitted, name, &meta)?;
     if era == Era::Modern {
-        modern(&admitted, &message, &meta)?;
+        modern(window, &admitted, &message, &meta)?;
     }
-    check_token(&meta)?;
     check_kind(&message, era)?;
     Ok(Decoded { admitted, era, revision, message, meta, batched })
 }
 
 /// Modern when `_meta` names a version or the header names a modern one; `initialize` without the
 /// former is legacy.
-fn era_of(admitted: &Admitted, name: &str, meta: &Meta) -> Result<(Era, Option<Revision>), Reject> {
+fn era_of(
+    window: Window<'_>,
+    admitted: &Admitted,
+    name: &str,
+    meta: &Meta,
+) -> Result<(Era, Option<Revision>), Reject> {
     let named = header(&admitted.headers, VERSION_HEADER);
     if meta.version.is_some() {
         return Ok((Era::Modern, Some(Revision::MODERN)));
@@ -141,11 +185,11 @@ fn era_of(admitted: &Admitted, name: &str, meta: &Meta) -> Result<(Era, Option<R
     match named.map(|text| (text, Revision::parse(text))) {
         None => Ok((Era::Legacy, None)),
         Some((_, Some(revision))) => Ok((revision.era(), Some(revision))),
-        Some((text, None)) => Err(unsupported(text)),
+        Some((text, None)) => Err(unsupported(text, window.supported())),
     }
 }
 
-fn modern(admitted: &Admitted, message: &Message, meta: &Meta) -> Result<(), Reject> {
+fn modern(window: Window<'_>, admitted: &Admitted, message: &Message, meta: &Meta) -> Result<(), Reject> {
     let (name, params, required) = match message {
         Message::Request(request) => (&request.method, request.params.as_ref(), true),
         Message::Notification(note) => (&note.method, note.params.as_ref(), false),
@@ -171,31 +215,13 @@ fn modern(admitted: &Admitted, message: &Message, meta: &Meta) -> Result<(), Rej
     if let Some(version) = &meta.version
         && Revision::parse(version).is_none_or(|revision| revision.era() != Era::Modern)
     {
-        return Err(unsupported(version));
+        return Err(unsupported(version, window.supported()));
     }
     if required && !meta.client_capabilities.as_ref().is_some_and(Raw::is_object) {
         let text = "params._meta must hold io.modelcontextprotocol/clientCapabilities, an object";
         return Err(Reject::new(Why::Params, text));
     }
-    check_level(meta)
-}
-
-fn check_token(meta: &Meta) -> Result<(), Reject> {
-    let usable = |token: &Raw| token.is_string() || token.integer().is_some();
-    match &meta.progress_token {
-        Some(token) if !usable(token) => {
-            Err(Reject::new(Why::Params, "params._meta.progressToken must be a string or an integer"))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn check_level(meta: &Meta) -> Result<(), Reject> {
-    let Some(level) = &meta.log_level else { return Ok(()) };
-    match level.string().and_then(|text| meta::LogLevel::parse(&text)) {
-        Some(_) => Ok(()),
-        None => Err(Reject::new(Why::Params, "io.modelcontextprotocol/logLevel is none of the eight levels")),
-    }
+    Ok(())
 }
 
 /// A notification with an id and a request without one are both refused, so that nothing is done unasked.
@@ -224,17 +250,15 @@ pub fn check_params(decoded: &Decoded, wanted: &ParamHeaders) -> Result<(), Reje
     if decoded.era == Era::Legacy || !http || wanted.is_empty() {
         return Ok(());
     }
-    let headers = &decoded.admitted.headers;
-    let names = headers.keys().filter(|name| name.as_str().starts_with("mcp-param-"));
-    let received: Vec<(String, Vec<String>)> = names
-        .map(|name| {
-            let values = headers.get_all(name).iter();
-            (
-                name.as_str().to_owned(),
-                values.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()).collect(),
-            )
-        })
-        .collect();
+    let mut received: Vec<(String, Vec<String>)> = Vec::new();
+    for (name, value) in param_headers(&decoded.admitted) {
+        let value = String::from_utf8_lossy(value).into_owned();
+        // Values of one name come one after the other.
+        match received.last_mut() {
+            Some((last, values)) if last == name => values.push(value),
+            _ => received.push((name.to_owned(), vec![value])),
+        }
+    }
     let arguments = request.params.as_ref().and_then(|params| params.get("arguments"));
     wanted.check(arguments.as_ref(), &received).map_err(|e| Reject::new(Why::Mirror, e.to_string()))
 }
@@ -248,20 +272,30 @@ pub fn extra_params(admitted: &Admitted, era: Era) -> Vec<(String, String)> {
     if era == Era::Legacy || !matches!(admitted.via, Via::Http) {
         return Vec::new();
     }
-    let ours = admitted.headers.iter().filter(|(name, _)| name.as_str().starts_with("mcp-param-"));
-    let text =
-        ours.filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())));
-    text.filter(|(_, value)| value.len() <= MAX_EXTRA.1).take(MAX_EXTRA.0).collect()
+    let text = param_headers(admitted)
+        .filter_map(|(name, value)| Some((name.to_owned(), std::str::from_utf8(value).ok()?.to_owned())));
+    text.filter(|(_, value)| value.len() <= MAX_EXTRA.1 && is_visible(value)).take(MAX_EXTRA.0).collect()
+}
+
+/// Whether a value is text that every server takes in a header.
+fn is_visible(value: &str) -> bool {
+    value.bytes().all(|byte| matches!(byte, b'\t' | 0x20..=0x7e))
+}
+
+/// The `Mcp-Param-*` headers as they came.
+fn param_headers(admitted: &Admitted) -> impl Iterator<Item = (&str, &[u8])> {
+    let all = admitted.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    all.filter(|(name, _)| name.starts_with("mcp-param-"))
 }
 
 /// -32022 with what is served and what was asked for.
-pub fn unsupported(requested: &str) -> Reject {
-    let mut supported = ArrayWriter::new();
-    for revision in Revision::SUPPORTED {
-        supported.push_str(revision.as_str());
+fn unsupported(requested: &str, supported: &[Revision]) -> Reject {
+    let mut list = ArrayWriter::new();
+    for revision in supported {
+        list.push_str(revision.as_str());
     }
     let mut data = ObjectWriter::new();
-    data.raw("supported", &supported.finish());
+    data.raw("supported", &list.finish());
     data.string("requested", requested.get(..64).unwrap_or(requested));
     Reject::new(Why::Version, "Unsupported protocol version").data(data.finish())
 }

@@ -5,8 +5,8 @@
 use std::sync::LazyLock;
 
 use auth::Principal;
-use ring::digest::{SHA256, digest};
 
+use crate::digest::sha256;
 use crate::stages::decode::Decoded;
 
 /// A decoded message with its caller.
@@ -26,11 +26,6 @@ pub fn identify(decoded: Decoded) -> Identified {
 
 /// The digest of the one principal that there is.
 pub fn anonymous() -> [u8; 32] {
-    static OWNER: LazyLock<[u8; 32]> = LazyLock::new(|| {
-        let mut owner = [0; 32];
-        let hash = digest(&SHA256, Principal::Anonymous.canonical().as_bytes());
-        owner.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
-        owner
-    });
+    static OWNER: LazyLock<[u8; 32]> = LazyLock::new(|| sha256(Principal::Anonymous.canonical().as_bytes()));
     *OWNER
 }

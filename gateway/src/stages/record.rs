@@ -2,6 +2,7 @@
 //! metrics and one log line. The ledger is made at the beginning and, if nobody closes it, closes itself as
 //! cancelled when it is dropped. Nothing here waits and nothing here can fail the call.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,15 +111,15 @@ impl Ledger {
         let upstream = self.sent.map_or(Duration::ZERO, |sent| sent.elapsed());
         tracing::info!(
             target: "tollgate::request",
-            call_id = %self.call_id,
-            method = %self.method,
+            call_id = &*self.call_id,
+            method = &*self.method,
             era = self.era.map_or("", Era::as_str),
-            server = %self.server,
-            name = %Printable(&self.name),
-            task = %self.task,
+            server = &*self.server,
+            name = &*printable(&self.name),
+            task = &*self.task,
             outcome = ending.label(),
             reason = self.reason.unwrap_or_default(),
-            detail = %Printable(self.detail.as_deref().unwrap_or_default()),
+            detail = &*printable(self.detail.as_deref().unwrap_or_default()),
             total_us = u64::try_from(total.as_micros()).unwrap_or(u64::MAX),
             upstream_us = u64::try_from(upstream.as_micros()).unwrap_or(u64::MAX),
             "request"
@@ -133,19 +134,21 @@ impl Drop for Ledger {
 }
 
 /// Text of a stranger in a log line: control characters and line separators escaped, cut at 256 characters.
-struct Printable<'a>(&'a str);
-
-impl std::fmt::Display for Printable<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for c in self.0.chars().take(256) {
-            if c.is_control()
-                || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
-            {
-                write!(f, "{}", c.escape_unicode())?;
-            } else {
-                write!(f, "{c}")?;
-            }
-        }
-        Ok(())
+fn printable(text: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 256;
+    if text.len() <= LONGEST && text.bytes().all(|byte| matches!(byte, 0x20..=0x7e)) {
+        return Cow::Borrowed(text);
     }
+    let steers = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+    };
+    let mut shown = String::with_capacity(text.len().min(LONGEST * 4));
+    for c in text.chars().take(LONGEST) {
+        match steers(c) {
+            true => shown.extend(c.escape_unicode()),
+            false => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
 }

@@ -15,6 +15,7 @@ use crate::ports::upstream::{Client, SessionKey};
 use crate::reject::{Reject, Why};
 use crate::sessions::{Owner, Session, Sessions};
 use crate::stages::admit::Via;
+use crate::stages::decode::Window;
 use crate::stages::identify::Identified;
 
 /// The header that carries a legacy session id.
@@ -127,21 +128,8 @@ fn bound(identified: Identified, session: Option<Session>, client: Client) -> Bo
     Bound { identified, session, client, key, conversation }
 }
 
-/// The revisions that are served today, newest first.
-pub fn supported(legacy: &Legacy, now: SystemTime) -> &'static [Revision] {
-    if legacy.until.is_none_or(|until| today(now) <= until) {
-        Revision::SUPPORTED
-    } else {
-        &[Revision::MODERN]
-    }
-}
-
-fn today(now: SystemTime) -> jiff::civil::Date {
-    jiff::Timestamp::try_from(now).unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC).date()
-}
-
 fn check_window(legacy: &Legacy, now: SystemTime) -> Result<(), Reject> {
-    let Some(until) = legacy.until.filter(|until| today(now) > *until) else { return Ok(()) };
+    let Some(until) = (Window { legacy, now }).closed() else { return Ok(()) };
     let mut supported = ArrayWriter::new();
     supported.push_str(Revision::MODERN.as_str());
     let mut data = ObjectWriter::new();

@@ -4,15 +4,15 @@ use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Response};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use mcp::message::{self, Id, Message};
 
+use super::body::Body;
 use super::net::chain;
 pub(super) use crate::adapters::pipe::{broken, message};
 use crate::ports::upstream::{Fault, FaultKind};
 
 /// Reads a whole body of at most `cap` bytes; a larger declared length is refused before anything is read.
-pub(super) async fn collect(response: Response<Incoming>, cap: usize) -> Result<Bytes, Fault> {
+pub(super) async fn collect(response: Response<Body>, cap: usize) -> Result<Bytes, Fault> {
     let declared = declared_length(response.headers());
     if declared.is_some_and(|n| n > cap as u64) {
         return Err(too_large(cap));

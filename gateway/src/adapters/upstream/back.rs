@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use hyper::body::Incoming;
 use mcp::message::{Id, Request};
 use mcp::method;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::answer::broken;
+use super::body::Body;
 use super::http::is_event_stream;
 use super::net::Net;
 use crate::adapters::pipe;
@@ -81,7 +81,7 @@ impl Back {
     }
 
     /// Opens a broken stream again where it broke (2025-11-25, resumability).
-    pub(super) async fn resume(&self, last_id: &str) -> Result<Incoming, Fault> {
+    pub(super) async fn resume(&self, last_id: &str) -> Result<Body, Fault> {
         let mut headers = self.headers.clone();
         let value =
             HeaderValue::from_str(last_id).map_err(|_| broken("an event id that no header can carry"))?;

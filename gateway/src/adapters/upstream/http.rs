@@ -3,11 +3,11 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use hyper::body::Incoming;
 use mcp::json::Raw;
 use mcp::message::{Id, Message, RpcError};
 
 use super::answer::{broken, collect, message, ours, printable};
+use super::body::Body;
 use super::net::Net;
 use crate::ports::upstream::{Fault, FaultKind};
 
@@ -27,7 +27,7 @@ pub(super) enum Got {
     /// The answer itself. `status` tells more than the body when it is an error.
     Answer { status: StatusCode, outcome: Result<Raw, RpcError> },
     /// A stream that holds the answer.
-    Stream(Incoming),
+    Stream(Body),
     /// An HTTP error without an answer to our id; perhaps with a JSON-RPC error to nobody.
     Refused { status: StatusCode, error: Option<RpcError> },
 }
@@ -60,7 +60,7 @@ pub(super) async fn exchange(
     Ok(Reply { got, session })
 }
 
-async fn success(response: Response<Incoming>, id: &Id, cap: usize) -> Result<Got, Fault> {
+async fn success(response: Response<Body>, id: &Id, cap: usize) -> Result<Got, Fault> {
     let status = response.status();
     if status == StatusCode::ACCEPTED || status == StatusCode::NO_CONTENT {
         return Err(broken(format!("{} to a request", status.as_u16())));
@@ -76,7 +76,7 @@ async fn success(response: Response<Incoming>, id: &Id, cap: usize) -> Result<Go
 }
 
 /// Looks for a JSON-RPC error in a failed answer. Whatever else it holds is dropped unread.
-async fn failure(response: Response<Incoming>, id: &Id) -> Got {
+async fn failure(response: Response<Body>, id: &Id) -> Got {
     let status = response.status();
     if !is_json(response.headers()) {
         return Got::Refused { status, error: None };

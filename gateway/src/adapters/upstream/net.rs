@@ -3,40 +3,34 @@
 
 use std::fmt::Write as _;
 use std::pin::Pin;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
+use hyper_rustls::{ConfigBuilderExt, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use tower_service::Service;
 use url::Url;
 
+use super::body::Body;
+use super::conns::Conns;
 use crate::config::{HttpServer, Timeouts};
 use crate::ports::upstream::{Fault, FaultKind};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Idle connections are dropped before the usual server does it (Node and uvicorn: 5 s), so that a request is not
-/// written into a connection that is just being closed.
-const IDLE: Duration = Duration::from_secs(4);
-/// Idle connections kept, per server.
-const IDLE_CONNECTIONS: usize = 256;
-
 /// Sends requests to one server.
 pub(super) struct Net {
-    client: Client<Timed<HttpsConnector<HttpConnector>>, Full<Bytes>>,
+    conns: Arc<Conns>,
     url: Url,
-    uri: Uri,
+    /// Path and query of the URL.
+    path: Uri,
     base: HeaderMap,
 }
 
@@ -60,17 +54,13 @@ impl Net {
             .enable_http1()
             .enable_http2()
             .wrap_connector(tcp);
-        let client = Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .http2_keep_alive_interval(Duration::from_secs(20))
-            .http2_keep_alive_timeout(Duration::from_secs(20))
-            .http2_adaptive_window(true)
-            .http2_max_header_list_size(64 << 10)
-            .build(Timed { inner: https, within: timeouts.connect });
-        Ok(Net { client, url: spec.url.clone(), uri, base: base_headers(spec) })
+        let connector = Timed { inner: https, within: timeouts.connect };
+        let conns = Conns::new(connector, &uri).ok_or_else(|| bad("the URL names no host".to_owned()))?;
+        let (path, mut base) = (relative(&uri), base_headers(spec));
+        if let Some(host) = uri.authority().and_then(|authority| authority.as_str().parse().ok()) {
+            base.insert(header::HOST, host);
+        }
+        Ok(Net { conns, url: spec.url.clone(), path, base })
     }
 
     /// The configured URL.
@@ -85,8 +75,8 @@ impl Net {
 
     /// POSTs a message to the configured URL and waits for the answer's head. The caller sets the deadline; dropping
     /// the future closes the exchange.
-    pub(super) async fn post(&self, headers: HeaderMap, body: Bytes) -> Result<Response<Incoming>, Fault> {
-        self.send(Method::POST, self.uri.clone(), headers, body).await
+    pub(super) async fn post(&self, headers: HeaderMap, body: Bytes) -> Result<Response<Body>, Fault> {
+        self.send(Method::POST, self.path.clone(), headers, body).await
     }
 
     /// POSTs to another URL of the same origin (old HTTP+SSE).
@@ -95,21 +85,21 @@ impl Net {
         uri: Uri,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Incoming>, Fault> {
-        self.send(Method::POST, uri, headers, body).await
+    ) -> Result<Response<Body>, Fault> {
+        self.send(Method::POST, relative(&uri), headers, body).await
     }
 
     /// GETs an event stream.
-    pub(super) async fn get(&self, mut headers: HeaderMap) -> Result<Response<Incoming>, Fault> {
+    pub(super) async fn get(&self, mut headers: HeaderMap) -> Result<Response<Body>, Fault> {
         headers.remove(header::CONTENT_TYPE);
         headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-        self.send(Method::GET, self.uri.clone(), headers, Bytes::new()).await
+        self.send(Method::GET, self.path.clone(), headers, Bytes::new()).await
     }
 
     /// DELETEs a session.
-    pub(super) async fn delete(&self, mut headers: HeaderMap) -> Result<Response<Incoming>, Fault> {
+    pub(super) async fn delete(&self, mut headers: HeaderMap) -> Result<Response<Body>, Fault> {
         headers.remove(header::CONTENT_TYPE);
-        self.send(Method::DELETE, self.uri.clone(), headers, Bytes::new()).await
+        self.send(Method::DELETE, self.path.clone(), headers, Bytes::new()).await
     }
 
     async fn send(
@@ -118,20 +108,18 @@ impl Net {
         uri: Uri,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Incoming>, Fault> {
+    ) -> Result<Response<Body>, Fault> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
-        self.client.request(request).await.map_err(|e| {
-            let detail = chain(&e);
-            if e.is_connect() {
-                Fault::early(FaultKind::Unreachable, detail)
-            } else {
-                Fault::late(FaultKind::Dropped, detail)
-            }
-        })
+        self.conns.send(request).await
     }
+}
+
+/// Path and query alone.
+fn relative(uri: &Uri) -> Uri {
+    uri.path_and_query().cloned().map_or_else(|| Uri::from_static("/"), Uri::from)
 }
 
 /// An error and its causes on one bounded line.
@@ -198,7 +186,7 @@ fn system_config() -> Result<ClientConfig, String> {
 }
 
 fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, String> {
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|e| format!("TLS cannot be set up: {e}"))
@@ -207,7 +195,7 @@ fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier
 /// A connector under one deadline for TCP and TLS together: hyper's own covers TCP alone, and a server that accepts
 /// and never answers the handshake would hold the call (U9).
 #[derive(Clone)]
-struct Timed<C> {
+pub(super) struct Timed<C> {
     inner: C,
     within: Duration,
 }

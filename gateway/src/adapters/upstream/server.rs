@@ -94,7 +94,7 @@ impl HttpSide {
     pub(super) async fn known(self: &Arc<Self>) -> Result<Arc<Known>, Fault> {
         match self.core.known() {
             Some(known) => Ok(known),
-            None => self.ask().await,
+            None => Box::pin(self.ask()).await,
         }
     }
 
@@ -133,7 +133,7 @@ impl HttpSide {
             let sent = match known.way {
                 Way::Modern => self.modern(call, &known).await,
                 Way::Legacy => self.legacy(call).await,
-                Way::OldSse => return self.old.call(call, &known).await,
+                Way::OldSse => return Box::pin(self.old.call(call, &known)).await,
             };
             // A refused connection is cheap and soon over; one that hangs must not cost every caller its time.
             let hung = sent.as_ref().is_err_and(|fault| !fault.dispatched) && start.elapsed() >= HANGING;
@@ -141,7 +141,7 @@ impl HttpSide {
                 Ok(Sent::Events(events)) => return Ok(events),
                 Ok(Sent::Odd { outcome, untouched }) => {
                     self.core.note(outcome.as_ref().err(), false);
-                    let changed = first && self.core.may_suspect() && self.changed(known.way).await;
+                    let changed = first && self.core.may_suspect() && Box::pin(self.changed(known.way)).await;
                     if !changed || !(again || untouched) {
                         return outcome;
                     }

@@ -8,12 +8,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{StatusCode, Uri};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use mcp::sse::Decoder;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{broken, too_large};
+use super::body::Body;
 use super::core::{Core, Way};
 use super::http::{is_event_stream, refusal};
 use super::net::{Net, chain};
@@ -104,7 +104,7 @@ impl OldSse {
 }
 
 struct Stream {
-    body: Incoming,
+    body: Body,
     decoder: Decoder,
     cap: usize,
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{FutureExt as _, stream};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use mcp::era::Era;
 use mcp::message::{Message, Notification};
 use mcp::meta::LogLevel;
@@ -17,6 +16,7 @@ use tokio::sync::broadcast;
 
 use super::answer::{message, ours, too_large};
 use super::back::{Back, CancelGuard};
+use super::body::Body;
 use super::compose::Ticket;
 use super::core::Core;
 use super::net::chain;
@@ -69,7 +69,7 @@ impl Want {
 
 /// A stream being read.
 pub(super) struct Run {
-    body: Option<Incoming>,
+    body: Option<Body>,
     decoder: Decoder,
     /// Where a broken stream goes on, and when: remembered across connections.
     last_id: Option<String>,
@@ -87,7 +87,7 @@ pub(super) struct Run {
 
 impl Run {
     /// Reads `body`. `back` is the way back to a legacy server.
-    pub(super) fn new(body: Incoming, want: Want, back: Option<Arc<Back>>, guard: CancelGuard) -> Run {
+    pub(super) fn new(body: Body, want: Want, back: Option<Arc<Back>>, guard: CancelGuard) -> Run {
         let decoder = Decoder::new(want.cap);
         Run {
             body: Some(body),

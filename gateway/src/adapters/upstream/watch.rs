@@ -7,7 +7,6 @@ use std::sync::{Arc, Weak};
 
 use http::StatusCode;
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use mcp::era::{Era, Revision};
 use mcp::json::{ObjectWriter, Raw};
 use mcp::message::{Id, Message};
@@ -20,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::message;
 use super::back::Back;
+use super::body::Body;
 use super::compose;
 use super::core::{Core, Way};
 use super::handshake::GREETING_BYTES;
@@ -248,7 +248,7 @@ pub(super) fn listen_call(lists: &[&str]) -> Call {
 }
 
 /// Reads until the stream ends. Returns whether it brought any message, so that it was worth opening.
-async fn read(core: &Arc<Core>, mut body: Incoming, back: Option<&Arc<Back>>, id: Option<&Id>) -> bool {
+async fn read(core: &Arc<Core>, mut body: Body, back: Option<&Arc<Back>>, id: Option<&Id>) -> bool {
     let mut decoder = Decoder::new(GREETING_BYTES);
     let mut heard = false;
     loop {

@@ -116,42 +116,20 @@ impl Write for Escaped<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::Arc;
-
-    use parking_lot::Mutex;
     use serde_json::{Value, json};
 
+    use super::super::tests::written;
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Sink(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Sink {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     #[test]
     fn a_line_is_one_object_whatever_the_fields_hold() {
-        let sink = Sink::default();
-        let writer = sink.clone();
-        let format = tracing_subscriber::fmt().event_format(Json).with_writer(move || writer.clone());
         let hostile = "a\"b\\c\nd\r\u{1}\u{7f}\u{85}ü€😀";
-        tracing::subscriber::with_default(format.finish(), || {
+        let line = written(Json, || {
             tracing::info!(
                 target: "some::where", text = hostile, shown = %hostile, debug = ?Some(1), r#type = 1_u64,
                 minus = -5, yes = true, half = 0.5, none = f64::NAN, "what \"happened\""
             );
         });
-        let bytes = sink.0.lock().clone();
-        let line = String::from_utf8(bytes).unwrap();
         assert_eq!(line.matches('\n').count(), 1, "{line}");
         let mut value: Value = serde_json::from_str(&line).unwrap();
         let time = value.as_object_mut().unwrap().remove("timestamp").unwrap();

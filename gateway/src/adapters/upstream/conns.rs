@@ -1,0 +1,253 @@
+//! The connections to one server. Over HTTP/1.1 a request drives its connection itself, so that no other task is woken
+//! for it; over HTTP/2 all requests share one connection, which a task drives. A request is sent once: only one that
+//! certainly never left is sent again, on another connection.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::uri::{Authority, Parts, Scheme};
+use http::{Request, Response, Uri, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::{TrySendError, http1, http2};
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tower_service::Service as _;
+
+use super::body::Body;
+use super::net::{Timed, chain};
+use crate::ports::upstream::{Fault, FaultKind};
+
+/// Idle connections are dropped before the usual server does it (Node and uvicorn: 5 s), so that a request is not
+/// written into a connection that is just being closed.
+const IDLE: Duration = Duration::from_secs(4);
+/// Idle connections kept, per server.
+const IDLE_CONNECTIONS: usize = 256;
+/// How often an HTTP/2 connection is asked for a sign of life, and how long that may take.
+const ALIVE: Duration = Duration::from_secs(20);
+/// The largest header block that is taken over HTTP/2, in bytes.
+const H2_HEADERS: u32 = 64 << 10;
+
+type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
+type Whole = Full<Bytes>;
+type Connector = Timed<HttpsConnector<HttpConnector>>;
+
+/// All connections to one origin.
+pub(super) struct Conns {
+    connector: Connector,
+    origin: Uri,
+    scheme: Scheme,
+    authority: Authority,
+    idle: Mutex<Shelf>,
+    shared: Mutex<Option<http2::SendRequest<Whole>>>,
+}
+
+/// Connections that wait for a request, the one used last on top.
+#[derive(Default)]
+struct Shelf {
+    wires: Vec<(Box<Wire>, Instant)>,
+    swept: bool,
+}
+
+/// An HTTP/1.1 connection. Nothing happens on it unless [`Wire::poll`] is called.
+pub(super) struct Wire {
+    sender: http1::SendRequest<Whole>,
+    conn: http1::Connection<Io, Whole>,
+    over: bool,
+}
+
+impl Wire {
+    /// Lets the connection do what it can do now. Ready: it is of no more use.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.over {
+            self.over = Pin::new(&mut self.conn).poll(cx).is_ready();
+        }
+        if self.over { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Whether another request can be sent: the server has not closed, and the last exchange is complete.
+    fn is_free(&mut self) -> bool {
+        self.poll(&mut Context::from_waker(Waker::noop())).is_pending() && self.sender.is_ready()
+    }
+
+    async fn exchange(
+        &mut self,
+        request: Request<Whole>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<Whole>>> {
+        let mut sending = pin!(self.sender.try_send_request(request));
+        poll_fn(|cx| {
+            if !self.over {
+                self.over = Pin::new(&mut self.conn).poll(cx).is_ready();
+            }
+            sending.as_mut().poll(cx)
+        })
+        .await
+    }
+}
+
+enum Fresh {
+    Own(Box<Wire>),
+    Shared(http2::SendRequest<Whole>),
+}
+
+impl Conns {
+    /// For this origin; nothing is connected yet. None when the URL has no scheme or no host.
+    pub(super) fn new(connector: Connector, url: &Uri) -> Option<Arc<Conns>> {
+        let (scheme, authority) = (url.scheme()?.clone(), url.authority()?.clone());
+        let (idle, shared) = (Mutex::default(), Mutex::default());
+        Some(Arc::new(Conns { connector, origin: url.clone(), scheme, authority, idle, shared }))
+    }
+
+    /// Sends a request in the form of HTTP/1.1 (path alone, with `Host`) and waits for the answer's head. Dropping the
+    /// future closes the exchange.
+    ///
+    /// # Errors
+    /// No connection, or it broke.
+    pub(super) async fn send(self: &Arc<Self>, mut request: Request<Whole>) -> Result<Response<Body>, Fault> {
+        loop {
+            let (fresh, new) = match self.ready() {
+                Some(ready) => (ready, false),
+                // Boxed, so that the usual request does not carry what only the first one needs.
+                None => (Box::pin(self.connect()).await?, true),
+            };
+            let sent = match fresh {
+                Fresh::Own(mut wire) => match wire.exchange(request).await {
+                    Ok(response) => {
+                        Ok(response.map(|body| Body::new(body, Some((wire, Arc::downgrade(self))))))
+                    }
+                    Err(failed) => Err(failed),
+                },
+                Fresh::Shared(mut sender) => {
+                    let sent = sender.try_send_request(self.absolute(request)).await;
+                    sent.map(|response| response.map(|body| Body::new(body, None)))
+                }
+            };
+            match sent {
+                Ok(response) => return Ok(response),
+                Err(mut failed) => match failed.take_message() {
+                    // An idle connection that was closed under the request, which is untouched.
+                    Some(unsent) if !new => request = self.relative(unsent),
+                    Some(_) => return Err(Fault::early(FaultKind::Unreachable, chain(&failed.into_error()))),
+                    None => return Err(Fault::late(FaultKind::Dropped, chain(&failed.into_error()))),
+                },
+            }
+        }
+    }
+
+    /// Takes a connection back whose answer has been read to its end.
+    pub(super) fn put(self: &Arc<Self>, mut wire: Box<Wire>) {
+        if !wire.is_free() {
+            return;
+        }
+        let mut shelf = self.idle.lock();
+        if shelf.wires.len() >= IDLE_CONNECTIONS {
+            return;
+        }
+        shelf.wires.push((wire, Instant::now()));
+        if !std::mem::replace(&mut shelf.swept, true) {
+            tokio::spawn(sweep(Arc::downgrade(self)));
+        }
+    }
+
+    /// A connection that stands ready.
+    fn ready(&self) -> Option<Fresh> {
+        {
+            let mut shared = self.shared.lock();
+            match &*shared {
+                Some(sender) if !sender.is_closed() => return Some(Fresh::Shared(sender.clone())),
+                Some(_) => *shared = None,
+                None => {}
+            }
+        }
+        loop {
+            let (mut wire, since) = self.idle.lock().wires.pop()?;
+            if since.elapsed() < IDLE && wire.is_free() {
+                return Some(Fresh::Own(wire));
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Fresh, Fault> {
+        let unreachable = |detail: String| Fault::early(FaultKind::Unreachable, detail);
+        let mut connector = self.connector.clone();
+        poll_fn(|cx| connector.poll_ready(cx)).await.map_err(|e| unreachable(chain(&*e)))?;
+        let io = connector.call(self.origin.clone()).await.map_err(|e| unreachable(chain(&*e)))?;
+        if io.connected().is_negotiated_h2() {
+            return self.share(io).await.map(Fresh::Shared);
+        }
+        let shaken = http1::Builder::new().handshake(io).await;
+        let (sender, conn) = shaken.map_err(|e| unreachable(chain(&e)))?;
+        Ok(Fresh::Own(Box::new(Wire { sender, conn, over: false })))
+    }
+
+    /// Opens an HTTP/2 connection for all requests. Of several that are opened at once one is kept.
+    async fn share(&self, io: Io) -> Result<http2::SendRequest<Whole>, Fault> {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.timer(TokioTimer::new()).keep_alive_interval(ALIVE).keep_alive_timeout(ALIVE);
+        builder.adaptive_window(true).max_header_list_size(H2_HEADERS);
+        let shaken = builder.handshake(io).await;
+        let (sender, conn) = shaken.map_err(|e| Fault::early(FaultKind::Unreachable, chain(&e)))?;
+        // It ends when the server closes it or its last sender is gone.
+        tokio::spawn(async move {
+            if let Err(error) = conn.await {
+                tracing::debug!(error = %chain(&error), "an HTTP/2 connection to a server ended");
+            }
+        });
+        let mut shared = self.shared.lock();
+        match &*shared {
+            Some(first) if !first.is_closed() => Ok(first.clone()),
+            _ => Ok(shared.insert(sender).clone()),
+        }
+    }
+
+    /// As HTTP/2 wants it: the whole URI, and no `Host`.
+    fn absolute(&self, mut request: Request<Whole>) -> Request<Whole> {
+        let mut parts = Parts::default();
+        parts.scheme = Some(self.scheme.clone());
+        parts.authority = Some(self.authority.clone());
+        parts.path_and_query = request.uri().path_and_query().cloned();
+        if let Ok(uri) = Uri::from_parts(parts) {
+            *request.uri_mut() = uri;
+        }
+        request.headers_mut().remove(header::HOST);
+        request
+    }
+
+    /// As HTTP/1.1 wants it, for a request that did not get through in the other form.
+    fn relative(&self, mut request: Request<Whole>) -> Request<Whole> {
+        if let (Some(path), Ok(host)) =
+            (request.uri().path_and_query().cloned(), self.authority.as_str().parse())
+        {
+            *request.uri_mut() = Uri::from(path);
+            request.headers_mut().insert(header::HOST, host);
+        }
+        request
+    }
+}
+
+/// Closes connections that nobody used for a while, as long as there are any.
+async fn sweep(conns: Weak<Conns>) {
+    loop {
+        tokio::time::sleep(IDLE / 4).await;
+        let Some(conns) = conns.upgrade() else { return };
+        let mut shelf = conns.idle.lock();
+        // The oldest stand first.
+        let stale = shelf.wires.iter().take_while(|(_, since)| since.elapsed() >= IDLE).count();
+        let closed: Vec<_> = shelf.wires.drain(..stale).collect();
+        shelf.swept = !shelf.wires.is_empty();
+        let more = shelf.swept;
+        drop(shelf);
+        drop(closed);
+        if !more {
+            return;
+        }
+    }
+}

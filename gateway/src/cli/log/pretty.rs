@@ -1,0 +1,117 @@
+//! A log line for people, written straight into the line's buffer: time, level, target, message, then the fields as
+//! `name=value`. Always one line, whatever a value holds; spans are not shown, nothing here enters one.
+
+use std::fmt::{self, Debug};
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// `2026-11-30T12:00:00.000000Z  INFO target: message name=value`.
+pub(super) struct Pretty;
+
+impl<S, N> FormatEvent<S, N> for Pretty
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        SystemTime.format_time(&mut out)?;
+        let (colour, word) = level(*event.metadata().level());
+        match out.has_ansi_escapes() {
+            true => write!(out, "\u{1b}[{colour}m{word}\u{1b}[0m")?,
+            false => out.write_str(word)?,
+        }
+        out.write_str(event.metadata().target())?;
+        out.write_char(':')?;
+        let mut fields = Fields { out: &mut out, result: Ok(()) };
+        event.record(&mut fields);
+        fields.result?;
+        out.write_char('\n')
+    }
+}
+
+/// A level's colour on a terminal, and its word.
+fn level(level: Level) -> (u8, &'static str) {
+    match level {
+        Level::ERROR => (31, " ERROR "),
+        Level::WARN => (33, "  WARN "),
+        Level::INFO => (32, "  INFO "),
+        Level::DEBUG => (34, " DEBUG "),
+        Level::TRACE => (35, " TRACE "),
+    }
+}
+
+struct Fields<'a, 'w> {
+    out: &'a mut Writer<'w>,
+    result: fmt::Result,
+}
+
+impl Fields<'_, '_> {
+    fn text(&mut self, field: &Field, text: &str) {
+        self.result = self.result.and_then(|()| {
+            self.out.write_char(' ')?;
+            if field.name() == "message" {
+                return message(self.out, text);
+            }
+            self.out.write_str(field.name())?;
+            self.out.write_char('=')?;
+            let bare = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'=');
+            match !text.is_empty() && text.bytes().all(bare) {
+                true => self.out.write_str(text),
+                // Rust's own escapes: quotes, controls, and what can't be seen.
+                false => write!(self.out, "{text:?}"),
+            }
+        });
+    }
+}
+
+/// A message is shown as it is, but for what could begin a line or steer a terminal.
+fn message(out: &mut Writer<'_>, text: &str) -> fmt::Result {
+    if text.bytes().all(|byte| matches!(byte, 0x20..=0x7e)) {
+        return out.write_str(text);
+    }
+    text.chars().try_for_each(|c| match c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
+        true => write!(out, "{}", c.escape_unicode()),
+        false => out.write_char(c),
+    })
+}
+
+impl Visit for Fields<'_, '_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.text(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.result = self.result.and_then(|()| write!(self.out, " {}={value}", field.name()));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.text(field, &format!("{value:?}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::written;
+    use super::Pretty;
+
+    #[test]
+    fn x6_a_line_is_one_line_whatever_the_fields_hold() {
+        let hostile = "a\nb\r\u{1b}[31m\0\u{85}\u{2028}\u{202e} \"é";
+        let line = written(Pretty, || {
+            tracing::warn!(target: "some::where", text = hostile, shown = %hostile, n = 5_u64, minus = -5,
+                none = "", plain = "x-1", yes = true, "said {hostile}");
+        });
+        let (_, line) = line.split_once("  WARN ").unwrap();
+        let quoted = r#""a\nb\r\u{1b}[31m\0\u{85}\u{2028}\u{202e} \"é""#;
+        let said = "said a\\u{a}b\\u{d}\\u{1b}[31m\\u{0}\\u{85}\\u{2028}\u{202e} \"é";
+        let want = format!(
+            "some::where: {said} text={quoted} shown={quoted} n=5 minus=-5 none=\"\" plain=x-1 yes=true\n"
+        );
+        assert_eq!(line, want);
+    }
+}
