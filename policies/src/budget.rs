@@ -10,6 +10,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
+use crate::flaw::{Flaw, steps};
 use crate::money::NanoUsd;
 use crate::rate::{Who, key};
 
@@ -122,6 +123,25 @@ pub struct Line {
 }
 
 impl Budgets {
+    /// What is wrong with the budgets, below `limits.budgets`: two of one kind would count under one key.
+    pub fn flaws(&self) -> Vec<Flaw> {
+        let mut flaws = Vec::new();
+        for (n, one) in self.all.iter().enumerate() {
+            let at = || steps!["limits", "budgets", n];
+            if one.limit == 0 {
+                flaws.push(Flaw::new(
+                    at(),
+                    "no call could ever be made",
+                    "leave it out for no budget, or deny the tools",
+                ));
+            }
+            if self.all.iter().take(n).any(|other| (other.scope, other.unit) == (one.scope, one.unit)) {
+                flaws.push(Flaw::new(at(), "there is a budget of this kind already", "keep the smaller one"));
+            }
+        }
+        flaws
+    }
+
     /// The counters that a call at this Unix second draws on.
     pub fn lines(&self, who: &Who<'_>, now: i64) -> SmallVec<[Line; 8]> {
         let mut lines = SmallVec::new();

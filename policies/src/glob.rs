@@ -170,4 +170,4 @@ impl GlobSet {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -141,8 +141,8 @@ impl Rates {
         Err(flaws)
     }
 
-    /// The rates that a call must keep, in the order in which they are checked: the narrowest last, so that a call that
-    /// is refused for one has spent as little as possible of those that others share.
+    /// The rates that a call must keep, in the order in which they are checked: what more callers share comes later, so
+    /// that a call that is refused for its own rate has spent nothing of theirs.
     pub fn applying(&self, who: &Who<'_>, server: &str, tool: &str) -> SmallVec<[Applies; 4]> {
         let mut all = SmallVec::new();
         let mut add = |per, quota: Quota, parts: &[&str]| {

@@ -146,5 +146,10 @@ pub fn run_key(principal: &str, task: &str, run: &str) -> Box<str> {
     key("run", &[principal, task, run])
 }
 
+/// The name under which is counted what a caller must not be rid of by another run id, for example strikes.
+pub fn work_key(principal: &str, task: &str) -> Box<str> {
+    key("work", &[principal, task])
+}
+
 #[cfg(test)]
 mod tests;

@@ -128,6 +128,18 @@ pub struct Capabilities {
     pub roots: Vec<Root>,
 }
 
+impl Capabilities {
+    /// Whether a server's request to the client is let through; none for methods that no capability stands for.
+    pub fn permits(&self, method: &str) -> Option<bool> {
+        match method {
+            "sampling/createMessage" => Some(self.sampling),
+            "elicitation/create" => Some(self.elicitation),
+            "roots/list" => Some(!self.roots.is_empty()),
+            _ => None,
+        }
+    }
+}
+
 /// A root (MCP `Root`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
@@ -140,7 +152,8 @@ pub struct Root {
 impl Task {
     /// The task of a configuration without a `tasks` section: everything is allowed.
     pub fn open(name: impl Into<String>) -> Task {
-        Task { open: true, ..Task::closed(name) }
+        let capabilities = Capabilities { sampling: true, elicitation: true, roots: Vec::new() };
+        Task { open: true, capabilities, ..Task::closed(name) }
     }
 
     /// A task with no allow-list: nothing is allowed.
@@ -175,7 +188,7 @@ impl Task {
         self.fallback
     }
 
-    /// What servers may ask of a client. Under an open task everything but roots of its own.
+    /// What servers may ask of a client. An open task has no roots of its own: there the client's are meant.
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }

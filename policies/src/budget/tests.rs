@@ -1,3 +1,5 @@
+//! Tests of budgets and the ledger: security cases L1, L3, L6, notices, renewal, and the arithmetic at random.
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -158,6 +160,20 @@ fn l6_counters_that_live_outlast_any_crowd_and_dead_ones_go() {
     assert_eq!(ledger.reserve(&ticket(9999), &lines, &dollars("0")), Err(Short(0)));
     assert_eq!(ledger.sweep(NOON + 2 * 86_400, 3600), 5000);
     assert_eq!(ledger.size(), (0, 0));
+}
+
+#[test]
+fn budgets_that_can_not_be_meant_are_flaws() {
+    let one = |scope, limit| Budget { scope, unit: Unit::Usd, limit, strict: false };
+    let all = vec![
+        one(Scope::Run, 1),
+        one(Scope::Task(Period::Day), 0),
+        one(Scope::Task(Period::Month), 1),
+        one(Scope::Run, 2),
+    ];
+    let flaws = Budgets { all, runs_a_day: 1 }.flaws();
+    let at: Vec<String> = flaws.iter().map(|f| crate::flaw::Path(&f.at).to_string()).collect();
+    assert_eq!(at, ["limits.budgets[1]", "limits.budgets[3]"]);
 }
 
 #[test]

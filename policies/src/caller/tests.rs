@@ -1,3 +1,5 @@
+//! Tests of who is admitted, and of the keys that callers are counted under (security case L5).
+
 use serde_json::json;
 
 use super::*;

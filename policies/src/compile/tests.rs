@@ -1,3 +1,5 @@
+//! Tests of specifications: all problems at once, each with its place.
+
 use super::*;
 use crate::flaw::Path;
 use crate::task::Root;

@@ -1,3 +1,5 @@
+//! Tests of the question, of answers (security case R2) and of the state between them (R1, R8).
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,7 @@
+//! Tests of the one decision: its order, its default, and the security cases A16, A21 and T11.
+
+use proptest::prelude::*;
+
 use super::*;
 use crate::caller::Proof;
 use crate::compile::{ConfirmSpec, RuleSpec, ScopeSpec, TaskSpec};
@@ -232,4 +236,65 @@ fn arguments_too_large_for_a_rule_are_refused_not_cut() {
     let padded = format!(r#"{{"pad":"{}","evil":1}}"#, "x".repeat(2 * 1024 * 1024));
     let decision = decide(&task, &caller(&[]), &tool("a__b"), Some(&padded));
     assert!(matches!(decision, Decision::Refused { broken: Some(Broken::TooLarge), .. }));
+}
+
+#[test]
+fn tasks_are_shared_among_threads() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    shared(&compiled(TaskSpec { rules: vec![rule("*", "args.q.matches('a')")], ..TaskSpec::named("t") }));
+}
+
+#[test]
+fn r8_an_answer_is_no_permission_under_another_policy() {
+    use crate::confirm::{Call, State};
+    let spec = TaskSpec { allow: texts(&["*"]), confirm: ConfirmSpec::Always, ..TaskSpec::named("t") };
+    let entry = tool("docs__write");
+    assert!(matches!(
+        decide(&compiled(spec.clone()), &caller(&[]), &entry, Some("{}")),
+        Decision::NeedsConfirm { .. }
+    ));
+    let call = Call { principal: "p", task: "t", run: "r", server: "docs", tool: "write", arguments: "d" };
+    let text = |text: &str| text.to_owned();
+    let (principal, task, run, server) = (text("p"), text("t"), text("r"), text("docs"));
+    let (tool, arguments, nonce) = (text("write"), text("d"), text("n"));
+    let state = State {
+        principal,
+        task,
+        run,
+        server,
+        tool,
+        arguments,
+        nonce,
+        expires: 9,
+        replica: None,
+        confirmed: true,
+        round: 1,
+        inner: None,
+    };
+    assert_eq!(state.goes_with(&call, 0, None), Ok(()));
+    // The state is good, and the decision is made anew all the same.
+    let denied = compiled(TaskSpec { deny: texts(&["docs__*"]), ..spec });
+    assert_eq!(decide(&denied, &caller(&[]), &entry, Some("{}")), Decision::Hidden);
+}
+
+fn patterns() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec("[ab*?]{1,4}", 0..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn what_is_shown_is_allowed_and_not_denied(allow in patterns(), deny in patterns(), name in "[ab]{1,5}") {
+        let name = format!("s__{name}");
+        let by_hand = |all: &[String]| all.iter().position(|p| crate::glob::tests::by_hand(p, &name));
+        let (allow, deny): (Vec<String>, Vec<String>) =
+            (allow.iter().map(|p| format!("s__{p}")).collect(), deny.iter().map(|p| format!("*{p}")).collect());
+        let want = match (by_hand(&deny), by_hand(&allow)) {
+            (None, Some(first)) => Decision::Allowed { by: by(List::Allow, first) },
+            _ => Decision::Hidden,
+        };
+        let task = compiled(TaskSpec { allow, deny, ..TaskSpec::named("t") });
+        prop_assert_eq!(decide(&task, &caller(&[]), &tool(&name), Some("{}")), want);
+    }
 }

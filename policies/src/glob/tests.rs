@@ -1,3 +1,5 @@
+//! Tests of globs against a matcher that tries every way.
+
 use proptest::prelude::*;
 
 use super::relate::{covers, overlap};
@@ -23,7 +25,7 @@ fn expand(pattern: &str) -> Vec<String> {
         .collect()
 }
 
-fn by_hand(pattern: &str, name: &str) -> bool {
+pub(crate) fn by_hand(pattern: &str, name: &str) -> bool {
     let name: Vec<char> = name.chars().collect();
     expand(pattern).iter().any(|p| naive(&p.chars().collect::<Vec<_>>(), &name))
 }

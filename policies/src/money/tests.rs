@@ -1,3 +1,5 @@
+//! Tests of amounts: exact, bounded, never negative (security case L2).
+
 use proptest::prelude::*;
 
 use super::*;

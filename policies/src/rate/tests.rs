@@ -1,3 +1,5 @@
+//! Tests of rates and of the keys that they are counted under (security case L5).
+
 use proptest::prelude::*;
 
 use super::*;
@@ -57,6 +59,15 @@ fn a_rate_of_nothing_known_is_a_flaw_with_its_place() {
 }
 
 proptest! {
+    #[test]
+    fn what_is_earned_back_in_a_period_is_no_more_than_the_quota(calls in 1..1_000_000_000_u32, unit in prop::sample::select(vec!["s", "min", "h"])) {
+        let quota = quota(&format!("{calls}/{unit}"));
+        prop_assert!(quota.interval() > Duration::ZERO);
+        // To a nanosecond per call, which is how the interval is rounded.
+        let earned = quota.per.as_nanos() / (quota.interval().as_nanos() + 1);
+        prop_assert!(earned <= u128::from(calls));
+    }
+
     #[test]
     fn l5_different_callers_never_share_a_counter(a in prop::collection::vec("[a:|0-9]{0,6}", 3), b in prop::collection::vec("[a:|0-9]{0,6}", 3)) {
         let of = |v: &[String]| key("rate", &v.iter().map(String::as_str).collect::<Vec<_>>());

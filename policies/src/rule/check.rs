@@ -183,8 +183,7 @@ impl<'a> Walk<'a> {
         let loops = match expr {
             Expr::Call(call) => match call.func_name.as_str() {
                 operators::IN => !listed(call),
-                operators::EQUALS | operators::NOT_EQUALS => !literal(call),
-                operators::ADD => true,
+                operators::EQUALS | operators::NOT_EQUALS | operators::ADD => !literal(call),
                 _ => false,
             },
             _ => false,

@@ -1,3 +1,5 @@
+//! Tests of conditions: what they see, what is told of a bad one, and what hostile arguments can do.
+
 use std::time::Instant;
 
 use proptest::prelude::*;
@@ -147,6 +149,7 @@ fn expressions_are_bounded() {
     assert!(!problems(&format!("{}true{}", "!(".repeat(70), ")".repeat(70))).is_empty());
     assert!(!problems(&["args.a"; 280].join("+")).is_empty());
     assert!(!problems(&format!("1{} == 2", "+1".repeat(900))).is_empty());
+    assert_eq!(problems(&["args.n > 0"; 60].join(" && ")), [], "a long list of conditions is no deep one");
     let nested = "args.a.all(x, args.a.all(y, args.a.all(z, x == y)))";
     assert!(problems(nested)[0].1.contains("nested more than two"), "{:?}", problems(nested));
     let many = ["args.a.all(x, x == 1)"; 5].join(" && ");
@@ -162,7 +165,9 @@ fn what_could_take_long_is_refused_and_the_rest_is_quick() {
         ("args.a.all(x, x in args.a)", Err(Broken::TooCostly)),
         ("args.a.all(x, args.a == args.a)", Err(Broken::TooCostly)),
         ("args.a.map(x, args.s + 'y').size() > 0", Err(Broken::TooCostly)),
+        ("args.a.map(x, args.a).size() > 0", Err(Broken::TooCostly)),
         ("args.a.all(x, x >= 0)", Ok(true)),
+        ("args.a.exists_one(x, x == 7)", Ok(true)),
         ("11999 in args.a && args.s.contains('xx')", Ok(true)),
     ] {
         let begin = clock();

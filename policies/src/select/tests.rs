@@ -1,3 +1,5 @@
+//! Tests of which task and which run a request works under.
+
 use super::*;
 use crate::caller::{PrincipalSpec, Proof};
 use crate::compile::TaskSpec;
