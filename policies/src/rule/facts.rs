@@ -1,12 +1,13 @@
 //! What conditions can ask about: values are made when a condition first asks, and once per decision.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use cel::Value;
+use cel::common::types::{
+    CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelTimestamp, CelUInt,
+};
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
-use cel::objects::{Key, Map};
 use serde_json::Value as Json;
 
 use super::{Broken, MAX_ARGUMENTS};
@@ -20,8 +21,10 @@ pub(super) struct Size {
     pub(super) bytes: u64,
 }
 
-type Made = OnceLock<Option<Box<dyn Val>>>;
-type MadeArguments = Result<(Box<dyn Val>, Size), Broken>;
+/// Values are made straight as the evaluator holds them: its public `Value` would be copied whole to become one.
+type Boxed = Box<dyn Val>;
+type Made = OnceLock<Option<Boxed>>;
+type MadeArguments = Result<(Boxed, Size), Broken>;
 
 /// The facts of one decision.
 pub(crate) struct Facts<'a> {
@@ -70,8 +73,7 @@ impl<'a> Facts<'a> {
                 return Err(Broken::NoJson);
             }
             let mut nodes = 0;
-            let value = convert(&json, &mut nodes);
-            let value = Box::<dyn Val>::try_from(value).map_err(|_| Broken::NoJson)?;
+            let value = convert(json, &mut nodes);
             Ok((value, Size { nodes, bytes: u64::try_from(self.arguments.len()).unwrap_or(u64::MAX) }))
         });
         made.as_ref().map(|(value, size)| (&**value, *size)).map_err(|broken| *broken)
@@ -86,7 +88,7 @@ impl<'a> Facts<'a> {
         u64::try_from(nodes).unwrap_or(u64::MAX)
     }
 
-    fn principal(&self) -> Value {
+    fn principal(&self) -> Boxed {
         let caller = self.caller;
         let (mut iss, mut sub, mut client, mut token) = (None, None, None, None);
         match &caller.proof {
@@ -98,9 +100,9 @@ impl<'a> Facts<'a> {
             Proof::Anonymous => {}
         }
         // What a caller has not is an empty text, so that a comparison with it does not fail.
-        let text = |text: Option<&str>| Value::from(text.unwrap_or_default());
-        let list = |all: &[Box<str>]| Value::List(Arc::new(all.iter().map(|t| Value::from(&**t)).collect()));
-        let claims = caller.claims.iter().map(|(k, v)| (k.as_str(), convert(v, &mut 0))).collect::<Vec<_>>();
+        let text = |text: Option<&str>| text_of(text.unwrap_or_default());
+        let list = |all: &[Box<str>]| list_of(all.iter().map(|t| text_of(t)).collect());
+        let claims = caller.claims.iter().map(|(k, v)| (k.clone(), convert(v.clone(), &mut 0)));
         map([
             ("iss", text(iss)),
             ("sub", text(sub)),
@@ -109,50 +111,67 @@ impl<'a> Facts<'a> {
             ("tenant", text(caller.tenant.as_deref())),
             ("scopes", list(&caller.scopes)),
             ("groups", list(&caller.groups)),
-            ("claims", map(claims)),
+            ("claims", map_of(claims)),
         ])
     }
 
-    fn tool(&self) -> Value {
+    fn tool(&self) -> Boxed {
         let hints = &self.entry.hints;
         let annotations = map([
-            ("readOnlyHint", Value::Bool(hints.is_read_only())),
-            ("destructiveHint", Value::Bool(hints.is_destructive())),
-            ("idempotentHint", Value::Bool(hints.is_idempotent())),
-            ("openWorldHint", Value::Bool(hints.is_open_world())),
+            ("readOnlyHint", bool_of(hints.is_read_only())),
+            ("destructiveHint", bool_of(hints.is_destructive())),
+            ("idempotentHint", bool_of(hints.is_idempotent())),
+            ("openWorldHint", bool_of(hints.is_open_world())),
         ]);
         map([
-            ("name", Value::from(self.entry.exposed)),
-            ("own", Value::from(self.entry.own)),
-            ("server", Value::from(self.entry.server)),
+            ("name", text_of(self.entry.exposed)),
+            ("own", text_of(self.entry.own)),
+            ("server", text_of(self.entry.server)),
             ("annotations", annotations),
         ])
     }
 
-    fn time(&self) -> Option<Value> {
-        Some(Value::Timestamp(chrono::DateTime::from_timestamp(self.now, 0)?.fixed_offset()))
+    fn time(&self) -> Option<Boxed> {
+        let time = chrono::DateTime::from_timestamp(self.now, 0)?.fixed_offset();
+        Some(Box::new(CelTimestamp::from(time)))
     }
 }
 
 impl VariableResolver for Facts<'_> {
     fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
-        let (place, make): (usize, &dyn Fn() -> Option<Value>) = match variable {
+        let (place, make): (usize, &dyn Fn() -> Option<Boxed>) = match variable {
             "args" => return Some(CowVal::Borrowed(self.read_arguments().ok()?.0)),
             "principal" => (0, &|| Some(self.principal())),
             "tool" => (1, &|| Some(self.tool())),
-            "task" => (2, &|| Some(Value::from(self.task))),
-            "run" => (3, &|| Some(Value::from(self.run))),
+            "task" => (2, &|| Some(text_of(self.task))),
+            "run" => (3, &|| Some(text_of(self.run))),
             "time" => (4, &|| self.time()),
             _ => return None,
         };
-        let made = self.made.get(place)?.get_or_init(|| Box::<dyn Val>::try_from(make()?).ok());
+        let made = self.made.get(place)?.get_or_init(make);
         Some(CowVal::Borrowed(&**made.as_ref()?))
     }
 }
 
-fn map<'k>(members: impl IntoIterator<Item = (&'k str, Value)>) -> Value {
-    let members = members.into_iter().map(|(key, value)| (Key::String(Arc::new(key.to_owned())), value));
-    Value::Map(Map { map: Arc::new(members.collect::<HashMap<_, _>>()) })
+fn text_of(text: &str) -> Boxed {
+    Box::new(CelString::from(text.to_owned()))
+}
+
+fn bool_of(flag: bool) -> Boxed {
+    Box::new(CelBool::from(flag))
+}
+
+fn list_of(all: Vec<Boxed>) -> Boxed {
+    Box::new(CelList::from(all))
+}
+
+fn map<const N: usize>(members: [(&str, Boxed); N]) -> Boxed {
+    map_of(members.into_iter().map(|(key, value)| (key.to_owned(), value)))
+}
+
+fn map_of(members: impl Iterator<Item = (String, Boxed)>) -> Boxed {
+    let members = members.map(|(key, value)| (CelMapKey::from(key), value));
+    Box::new(CelMap::from(members.collect::<HashMap<_, _>>()))
 }
 
 fn count(json: &Json) -> usize {
@@ -164,20 +183,18 @@ fn count(json: &Json) -> usize {
 }
 
 /// JSON as CEL sees it: whole numbers are `int`, or `uint` when they are larger than that; all others `double`.
-fn convert(json: &Json, nodes: &mut u64) -> Value {
+fn convert(json: Json, nodes: &mut u64) -> Boxed {
     *nodes = nodes.saturating_add(1);
     match json {
-        Json::Null => Value::Null,
-        Json::Bool(flag) => Value::Bool(*flag),
-        Json::Number(number) => number
-            .as_i64()
-            .map(Value::Int)
-            .or_else(|| number.as_u64().map(Value::UInt))
-            .unwrap_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN))),
-        Json::String(text) => Value::from(text.as_str()),
-        Json::Array(all) => Value::List(Arc::new(all.iter().map(|one| convert(one, nodes)).collect())),
-        Json::Object(members) => {
-            map(members.iter().map(|(key, value)| (key.as_str(), convert(value, nodes))).collect::<Vec<_>>())
-        }
+        Json::Null => Box::new(CelNull),
+        Json::Bool(flag) => bool_of(flag),
+        Json::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(whole), _) => Box::new(CelInt::from(whole)),
+            (None, Some(whole)) => Box::new(CelUInt::from(whole)),
+            (None, None) => Box::new(CelDouble::from(number.as_f64().unwrap_or(f64::NAN))),
+        },
+        Json::String(text) => Box::new(CelString::from(text)),
+        Json::Array(all) => list_of(all.into_iter().map(|one| convert(one, nodes)).collect()),
+        Json::Object(members) => map_of(members.into_iter().map(|(key, value)| (key, convert(value, nodes)))),
     }
 }
