@@ -127,7 +127,17 @@ fn functions_are_short() {
 fn allowed(name: &str) -> &'static [&'static str] {
     match name {
         "mcp" => &["base64", "bytes", "memchr", "smallvec", "thiserror"],
-        "policies" => &["jsonschema", "serde_json"],
+        "policies" => &[
+            "cel",
+            "chrono",
+            "jiff",
+            "jsonschema",
+            "regex",
+            "regex-automata",
+            "serde",
+            "serde_json",
+            "smallvec",
+        ],
         "auth" => &[],
         "metrics" => &["prometheus"],
         _ => &[
