@@ -1,6 +1,13 @@
 //! What a task allows. Pure decisions over plain values: no I/O, no clock, no catalog.
 
+pub mod arguments;
+pub mod caps;
+pub mod controls;
+pub mod redact;
 pub mod schema;
+mod splice;
+
+pub use splice::Malformed;
 
 /// What a decision is about: one entry of a server's manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
