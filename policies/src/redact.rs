@@ -148,6 +148,15 @@ struct Hit {
     rule: u16,
 }
 
+/// A hit, or the piece of one, in one of several parts of a text.
+#[derive(Debug)]
+struct Piece {
+    part: usize,
+    /// Whether the hit goes on in another part.
+    split: bool,
+    hit: Hit,
+}
+
 impl Redactor {
     /// Compiles a spec.
     ///
@@ -247,8 +256,8 @@ impl Redactor {
         (hits, steps)
     }
 
-    /// Hits that go over the ends of parts, cut up: the part and the span in it.
-    fn across(&self, parts: &[impl AsRef<str>]) -> (Vec<(usize, Hit)>, usize) {
+    /// Hits in the parts as one text, cut up at the ends of parts.
+    fn across(&self, parts: &[impl AsRef<str>]) -> (Vec<Piece>, usize) {
         let mut whole = String::new();
         let mut ends = Vec::with_capacity(parts.len());
         for part in parts {
@@ -256,18 +265,17 @@ impl Redactor {
             ends.push(whole.len());
         }
         let (hits, steps) = self.scan(whole.as_bytes());
-        let mut split = Vec::new();
+        let mut pieces = Vec::new();
         for hit in hits {
             let first = ends.partition_point(|end| *end <= hit.span.start);
+            let split = ends.get(first).is_some_and(|end| hit.span.end > *end);
             let mut start = hit.span.start;
-            if ends.get(first).is_none_or(|end| hit.span.end <= *end) {
-                continue;
-            }
             for (part, end) in ends.iter().enumerate().skip(first) {
                 let before = part.checked_sub(1).and_then(|at| ends.get(at)).copied().unwrap_or(0);
                 let until = hit.span.end.min(*end);
                 if start < until {
-                    split.push((part, Hit { span: start - before..until - before, rule: hit.rule }));
+                    let hit = Hit { span: start - before..until - before, rule: hit.rule };
+                    pieces.push(Piece { part, split, hit });
                 }
                 start = until;
                 if until == hit.span.end {
@@ -275,7 +283,7 @@ impl Redactor {
                 }
             }
         }
-        (split, steps)
+        (pieces, steps)
     }
 
     fn people(&self, scan: &mut Scan<'_>) {
@@ -319,13 +327,15 @@ fn marker(names: &[String], rule: u16) -> String {
     format!("[redacted:{}]", names.get(usize::from(rule)).map_or("secret", String::as_str))
 }
 
-/// Brings hits in order and makes one of those that overlap.
+/// Brings hits in order and makes one of those that overlap, named by the first of their rules: credentials come before
+/// addresses.
 fn settle(hits: &mut Vec<Hit>) {
     hits.sort_by_key(|hit| (hit.span.start, std::cmp::Reverse(hit.span.end), hit.rule));
     hits.dedup_by(|later, kept| {
         let same = later.span.start < kept.span.end;
         if same {
             kept.span.end = kept.span.end.max(later.span.end);
+            kept.rule = kept.rule.min(later.rule);
         }
         same
     });

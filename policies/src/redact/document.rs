@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::keys::Named;
-use super::{Counts, Hit, Redactor, apply, settle};
+use super::{Counts, Hit, Piece, Redactor, apply, settle};
 use crate::splice::{self, Kind, Malformed, Token, Tokens};
 
 /// A part of the text that is written anew.
@@ -21,6 +21,14 @@ enum With {
     Value(String),
     /// A string without the hits.
     Hits(Vec<Hit>),
+}
+
+/// A string of the content.
+#[derive(Debug)]
+struct Part {
+    span: Range<usize>,
+    /// Walked as JSON: only what goes on in another part is new.
+    json: bool,
 }
 
 /// What a member's name says of the texts below it.
@@ -42,7 +50,7 @@ pub(super) struct Document<'r, 't> {
     text: &'t str,
     edits: Vec<Edit>,
     /// Strings that a client shows after each other.
-    parts: Vec<Range<usize>>,
+    parts: Vec<Part>,
     /// Per open container, the place that its last key names.
     places: Vec<Place>,
     /// Whether strings that are JSON themselves are walked too.
@@ -165,10 +173,11 @@ impl<'r, 't> Document<'r, 't> {
 
     fn string(&mut self, span: Range<usize>, part: bool) {
         let said = splice::unquoted(self.text, &span);
+        let json = self.outermost && is_json(&said);
         if part {
-            self.parts.push(span.clone());
+            self.parts.push(Part { span: span.clone(), json });
         }
-        if self.outermost && is_json(&said) {
+        if json {
             self.embedded(span, &said);
             return;
         }
@@ -209,11 +218,14 @@ impl<'r, 't> Document<'r, 't> {
             return;
         }
         let said: Vec<Cow<'_, str>> =
-            self.parts.iter().map(|span| splice::unquoted(self.text, span)).collect();
-        let (split, steps) = self.redactor.across(&said);
+            self.parts.iter().map(|part| splice::unquoted(self.text, &part.span)).collect();
+        let (pieces, steps) = self.redactor.across(&said);
         self.steps += steps;
-        for (part, hit) in split {
-            let Some(span) = self.parts.get(part) else { continue };
+        for Piece { part, split, hit } in pieces {
+            let Some(Part { span, json }) = self.parts.get(part) else { continue };
+            if *json && !split {
+                continue;
+            }
             match self.edits.binary_search_by_key(&span.start, |edit| edit.span.start) {
                 Ok(at) => match self.edits.get_mut(at) {
                     Some(Edit { with: With::Hits(hits), .. }) => hits.push(hit),

@@ -34,9 +34,10 @@ impl Joint {
         let (mut hits, _) = redactor.scan(text.as_bytes());
         let mut behind = 0;
         for hit in redactor.scan(whole.as_bytes()).0 {
-            if before > 0 && hit.span.start < before && hit.span.end > before {
-                behind = behind.max(before - hit.span.start);
-                hits.push(Hit { span: 0..hit.span.end - before, rule: hit.rule });
+            if hit.span.end > before {
+                behind = behind.max(before.saturating_sub(hit.span.start));
+                let span = hit.span.start.saturating_sub(before)..hit.span.end - before;
+                hits.push(Hit { span, rule: hit.rule });
             }
         }
         settle(&mut hits);

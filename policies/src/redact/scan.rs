@@ -161,8 +161,11 @@ impl<'t> Scan<'t> {
         let payload = self.segment(header)?;
         let mut end = self.segment(payload)?;
         // An encrypted one has five parts (RFC 7516).
-        while let Some(next) = self.segment(end).filter(|next| *next > end + 1 && end > payload + 1) {
-            end = next;
+        for _ in 0..2 {
+            match self.segment(end) {
+                Some(next) if next > end + 1 => end = next,
+                _ => break,
+            }
         }
         let header = self.text.get(start..header)?;
         self.steps += header.len().min(1024);
