@@ -225,7 +225,7 @@ impl Redactor {
     /// Redacts a text that is no JSON, such as an error's message, a header's value or a line of a log; one that happens
     /// to be JSON is redacted as such.
     pub fn text<'a>(&self, text: &'a str) -> Redacted<'a> {
-        if document::is_json(text)
+        if document::like_json(text)
             && let Ok(redacted) = self.json(text)
         {
             return redacted;
@@ -240,7 +240,7 @@ impl Redactor {
     /// Everything to take out of one text, in order and apart, and the steps that it took.
     fn scan(&self, text: &[u8]) -> (Vec<Hit>, usize) {
         // The shortest thing that any rule of ours finds.
-        if text.len() < 6 && self.own.is_empty() {
+        if text.len() < self.own.shortest().map_or(6, |own| own.min(6)) {
             return (Vec::new(), 0);
         }
         let mut scan = Scan::new(text);

@@ -113,7 +113,13 @@ impl<'a> Tokens<'a> {
                 self.at = end_of_string(self.text.as_bytes(), start).ok_or(Malformed)?;
                 if self.key_next { Kind::Key } else { Kind::Text }
             }
-            b't' | b'f' | b'n' => self.run(Kind::Word, |b| b.is_ascii_lowercase()),
+            b't' | b'f' | b'n' => {
+                let kind = self.run(Kind::Word, |b| b.is_ascii_lowercase());
+                match self.text.get(start..self.at) {
+                    Some("true" | "false" | "null") => kind,
+                    _ => return Err(Malformed),
+                }
+            }
             b'-' | b'0'..=b'9' => {
                 self.run(Kind::Number, |b| matches!(b, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E'))
             }
@@ -261,7 +267,7 @@ mod tests {
 
     #[test]
     fn what_is_no_json_is_told_and_never_walked_forever() {
-        for text in ["{", "[}", "\"abc", "\"abc\\", "{\"a\":x}", "]", &"[".repeat(300)] {
+        for text in ["{", "[}", "[nil]", "\"abc", "\"abc\\", "{\"a\":x}", "]", &"[".repeat(300)] {
             let mut tokens = Tokens::new(text);
             let end = loop {
                 match tokens.next() {

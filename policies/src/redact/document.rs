@@ -173,12 +173,11 @@ impl<'r, 't> Document<'r, 't> {
 
     fn string(&mut self, span: Range<usize>, part: bool) {
         let said = splice::unquoted(self.text, &span);
-        let json = self.outermost && is_json(&said);
+        let json = self.outermost && like_json(&said) && self.embedded(&span, &said).is_ok();
         if part {
             self.parts.push(Part { span: span.clone(), json });
         }
         if json {
-            self.embedded(span, &said);
             return;
         }
         let (hits, steps) = self.redactor.scan(said.as_bytes());
@@ -189,17 +188,18 @@ impl<'r, 't> Document<'r, 't> {
     }
 
     /// A string that is JSON, as the text form of structured content is: the same rules hold in both.
-    fn embedded(&mut self, span: Range<usize>, said: &str) {
-        let Ok(walked) = Document::walk(self.redactor, said, false) else { return };
+    fn embedded(&mut self, span: &Range<usize>, said: &str) -> Result<(), Malformed> {
+        let walked = Document::walk(self.redactor, said, false)?;
         self.steps += walked.steps;
         self.counts.merge(&walked.counts);
         if let Some(text) = walked.text {
-            self.edits.push(Edit { span, with: With::Value(splice::quoted(&text)) });
+            self.edits.push(Edit { span: span.clone(), with: With::Value(splice::quoted(&text)) });
         }
+        Ok(())
     }
 
     fn number(&mut self, span: Range<usize>) {
-        if span.len() < 13 {
+        if span.len() < self.redactor.own.shortest().map_or(13, |own| own.min(13)) {
             return;
         }
         let digits = self.text.get(span.clone()).unwrap_or_default();
@@ -268,10 +268,8 @@ impl<'r, 't> Document<'r, 't> {
     }
 }
 
-/// Whether a text is one JSON object or array and nothing else.
-pub(super) fn is_json(text: &str) -> bool {
+/// Whether a text may be one JSON object or array: walking through it tells.
+pub(super) fn like_json(text: &str) -> bool {
     let text = text.trim_ascii();
-    let looks =
-        (text.starts_with('{') && text.ends_with('}')) || (text.starts_with('[') && text.ends_with(']'));
-    looks && serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok()
+    (text.starts_with('{') && text.ends_with('}')) || (text.starts_with('[') && text.ends_with(']'))
 }

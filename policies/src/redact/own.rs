@@ -1,7 +1,7 @@
 //! An operator's own patterns. Each has a longest match and a bounded size, or it isn't loaded; matching one costs no
 //! more than a fixed number of steps per byte, and what would cost more is redacted to the end.
 
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::Hir;
 use regex_syntax::hir::literal::Extractor;
@@ -28,8 +28,10 @@ const MAX_LITERALS: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Own {
     rules: Vec<Compiled>,
-    /// Tells in one pass which rules match at all.
-    any: Option<RegexSet>,
+    /// All patterns in one: most texts match none, and that takes one pass however many there are.
+    any: Option<Regex>,
+    /// The shortest match of any, in bytes.
+    shortest: usize,
     anchors: Option<Anchors>,
 }
 
@@ -56,16 +58,16 @@ impl Own {
                     let rule = u16::try_from(first + at).unwrap_or(u16::MAX);
                     own.rules.push(Compiled { regex, longest, rule });
                     literals.extend(starts(&hir));
+                    let least = hir.properties().minimum_len().unwrap_or(1);
+                    own.shortest = if at == 0 { least } else { own.shortest.min(least) };
                 }
                 Err((what, fix)) => flaws.push(Flaw::new(format!("rules/{at}/pattern"), what, fix)),
             }
         }
         own.anchors = Anchors::inside_base64(&literals);
-        own.any = RegexSetBuilder::new(rules.iter().map(|rule| &rule.pattern))
-            .unicode(false)
-            .size_limit(MAX_SIZE * MAX_RULES)
-            .build()
-            .ok();
+        let all: Vec<String> = rules.iter().map(|rule| format!("(?:{})", rule.pattern)).collect();
+        own.any =
+            RegexBuilder::new(&all.join("|")).unicode(false).size_limit(MAX_SIZE * MAX_RULES).build().ok();
         own
     }
 
@@ -74,16 +76,19 @@ impl Own {
         self.anchors.as_ref()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+    /// The shortest match of any rule, in bytes; none without rules.
+    pub(super) fn shortest(&self) -> Option<usize> {
+        (!self.rules.is_empty()).then_some(self.shortest)
     }
 
     /// Adds the hits of all rules.
     pub(super) fn find(&self, scan: &mut Scan<'_>) {
-        let Some(any) = self.any.as_ref().filter(|_| !self.rules.is_empty()) else { return };
         let text = scan.text;
-        for matched in any.matches(text).iter() {
-            let Some(rule) = self.rules.get(matched) else { continue };
+        let none = |any: &Regex| !any.is_match(text);
+        if self.rules.is_empty() || text.len() < self.shortest || self.any.as_ref().is_some_and(none) {
+            return;
+        }
+        for rule in &self.rules {
             let budget = text.len().saturating_mul(MAX_STEPS_PER_BYTE).saturating_add(FREE_STEPS);
             let mut spent = 0_usize;
             for found in rule.regex.find_iter(text) {

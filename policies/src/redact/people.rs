@@ -60,7 +60,9 @@ pub(super) fn numbers(text: &[u8], mut card: impl FnMut(Range<usize>), mut iban:
         let start = at + found;
         let rest = text.get(start..).unwrap_or_default();
         at = start + rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
-        if let Some(end) = card_at(text, start) {
+        if matches!(at - start, 4 | 13..)
+            && let Some(end) = card_at(text, start)
+        {
             card(start..end);
         }
         if at - start >= 2
