@@ -143,7 +143,7 @@ fn told(report: &str) -> String {
 
 /// The literals that every match starts with one of, when there are such.
 fn starts(hir: &Hir) -> Vec<Vec<u8>> {
-    let literals = Extractor::new().extract(hir);
+    let literals = Extractor::new().limit_class(1).limit_total(MAX_LITERALS).extract(hir);
     let all: Vec<Vec<u8>> =
         literals.literals().unwrap_or_default().iter().map(|one| one.as_bytes().to_vec()).collect();
     let fit = all.len() <= MAX_LITERALS && all.iter().all(|one| one.len() >= LEAST_LITERAL);

@@ -306,3 +306,17 @@ fn what_is_no_json_is_refused() {
     assert_eq!(full().json("{\"a\":"), Err(Malformed));
     assert_eq!(full().json(&"[".repeat(1000)), Err(Malformed));
 }
+
+#[test]
+fn own_rules_find_texts_numbers_and_what_is_inside_base64() {
+    let rules = vec![
+        OwnRule { name: "employee".into(), pattern: "EMP-[0-9]{6}".into() },
+        OwnRule { name: "desk".into(), pattern: "77[0-9]{4}".into() },
+    ];
+    let redactor = Redactor::compile(&Spec { groups: vec![], rules, keys: vec![] }).unwrap();
+    let inside = make::base64(b"staff EMP-123456 left");
+    let text = format!(r#"{{"a":"é EMP-000001 é","b":771234,"c":"x {inside}","d":"AKIAIOSFODNN7EXAMPLE"}}"#);
+    let out = json(&redactor, &text);
+    let wanted = r#"{"a":"é [redacted:employee] é","b":"[redacted:desk]","c":"x [redacted:employee]","d":"AKIAIOSFODNN7EXAMPLE"}"#;
+    assert_eq!(out, wanted);
+}
