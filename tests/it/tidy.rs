@@ -128,12 +128,16 @@ fn allowed(name: &str) -> &'static [&'static str] {
     match name {
         "mcp" => &["base64", "bytes", "memchr", "smallvec", "thiserror"],
         "policies" => &[
+            "aho-corasick",
             "cel",
             "chrono",
+            "crc32fast",
             "jiff",
             "jsonschema",
+            "memchr",
             "regex",
             "regex-automata",
+            "regex-syntax",
             "serde",
             "serde_json",
             "smallvec",
