@@ -128,7 +128,20 @@ fn allowed(name: &str) -> &'static [&'static str] {
     match name {
         "mcp" => &["base64", "bytes", "memchr", "smallvec", "thiserror"],
         "policies" => &["jsonschema", "serde_json"],
-        "auth" => &[],
+        "auth" => &[
+            "base64",
+            "ipnet",
+            "jsonwebtoken",
+            "lru",
+            "ring",
+            "serde",
+            "serde_json",
+            "subtle",
+            "thiserror",
+            "url",
+            "x509-parser",
+            "zeroize",
+        ],
         "metrics" => &["prometheus"],
         _ => &[
             "mcp",
