@@ -57,8 +57,8 @@ pub enum Principal {
     },
 }
 
-/// What an issuer said of a caller.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What an issuer said of a caller. Its `Debug` leaves out the claims, which hold what is no log's business.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Oauth {
     /// The issuer, exactly as configured.
     pub issuer: Identifier,
@@ -80,6 +80,18 @@ pub struct Oauth {
     pub expires: u64,
     /// All claims, for conditions; bounded by the token's size.
     pub claims: Map<String, Value>,
+}
+
+impl fmt::Debug for Oauth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Oauth");
+        shown
+            .field("issuer", &self.issuer)
+            .field("subject", &self.subject)
+            .field("client_id", &self.client_id);
+        shown.field("tenant", &self.tenant).field("task", &self.task).field("run", &self.run);
+        shown.field("scopes", &self.scopes).field("expires", &self.expires).finish_non_exhaustive()
+    }
 }
 
 /// The name in a client certificate (RFC 5280 section 4.2.1.6).

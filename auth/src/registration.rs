@@ -122,17 +122,16 @@ impl Shim {
         }
         within(&asked, "grant_types", &["authorization_code", "refresh_token"])?;
         within(&asked, "response_types", &["code"])?;
-        let mut answer = json!({
-            "client_id": self.client_id,
-            "redirect_uris": redirects,
-            "grant_types": ["authorization_code", "refresh_token"],
-            "response_types": ["code"],
-            "token_endpoint_auth_method": "none",
-        });
+        let mut answer = Map::new();
+        answer.insert("client_id".into(), self.client_id.as_str().into());
+        answer.insert("redirect_uris".into(), redirects.into());
+        answer.insert("grant_types".into(), json!(["authorization_code", "refresh_token"]));
+        answer.insert("response_types".into(), json!(["code"]));
+        answer.insert("token_endpoint_auth_method".into(), "none".into());
         if let Some(scope) = &self.scope {
-            answer["scope"] = scope.as_str().into();
+            answer.insert("scope".into(), scope.as_str().into());
         }
-        Ok(answer)
+        Ok(Value::Object(answer))
     }
 
     fn allowed<'r>(&self, asked: &'r Map<String, Value>) -> Result<Vec<&'r str>, RegistrationError> {

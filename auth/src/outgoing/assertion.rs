@@ -34,6 +34,7 @@ enum Signer {
 /// The key that assertions are signed with.
 pub struct AssertionKey {
     signer: Signer,
+    algorithm: &'static str,
     kid: String,
     jwk: Value,
     random: SystemRandom,
@@ -83,8 +84,8 @@ impl AssertionKey {
         // Files made by openssl hold no public key beside the private one, which `from_pkcs8` would demand.
         if let Ok(pair) = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der) {
             let x = URL_SAFE_NO_PAD.encode(pair.public_key());
-            let thumbed = json!({"crv": "Ed25519", "kty": "OKP", "x": x});
-            return Ok(AssertionKey::new(Signer::Ed25519(Box::new(pair)), thumbed, "EdDSA", random));
+            let thumbed = members([("crv", "Ed25519"), ("kty", "OKP"), ("x", &x)]);
+            return Ok(AssertionKey::new(Signer::Ed25519(Box::new(pair)), thumbed, "EdDSA"));
         }
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der, &random)
             .map_err(|_| KeyError::Unusable)?;
@@ -93,18 +94,19 @@ impl AssertionKey {
             return Err(KeyError::Unusable);
         };
         let [x, y] = [x, y].map(|number| URL_SAFE_NO_PAD.encode(number));
-        let thumbed = json!({"crv": "P-256", "kty": "EC", "x": x, "y": y});
-        Ok(AssertionKey::new(Signer::P256(Box::new(pair)), thumbed, "ES256", random))
+        let thumbed = members([("crv", "P-256"), ("kty", "EC"), ("x", &x), ("y", &y)]);
+        Ok(AssertionKey::new(Signer::P256(Box::new(pair)), thumbed, "ES256"))
     }
 
     /// `thumbed` holds the members that the thumbprint covers, in its order (RFC 7638).
-    fn new(signer: Signer, thumbed: Value, algorithm: &str, random: SystemRandom) -> AssertionKey {
-        let kid = URL_SAFE_NO_PAD.encode(digest(&SHA256, thumbed.to_string().as_bytes()));
+    fn new(signer: Signer, thumbed: Map<String, Value>, algorithm: &'static str) -> AssertionKey {
+        let text = Value::Object(thumbed.clone()).to_string();
+        let kid = URL_SAFE_NO_PAD.encode(digest(&SHA256, text.as_bytes()));
         let mut jwk = thumbed;
         for (name, value) in [("kid", kid.as_str()), ("use", "sig"), ("alg", algorithm)] {
-            jwk[name] = value.into();
+            jwk.insert(name.to_owned(), value.into());
         }
-        AssertionKey { signer, kid, jwk, random }
+        AssertionKey { signer, algorithm, kid, jwk: Value::Object(jwk), random: SystemRandom::new() }
     }
 
     /// The public key as a JWK, for servers to verify with; its `kid` is its thumbprint.
@@ -123,7 +125,7 @@ impl AssertionKey {
     /// The system's random numbers failed.
     pub fn sign(&self, assertion: &Assertion<'_>) -> Result<String, KeyError> {
         let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let header = json!({"typ": "tollgate+jwt", "alg": self.jwk.get("alg"), "kid": self.kid});
+        let header = json!({"typ": "tollgate+jwt", "alg": self.algorithm, "kid": self.kid});
         let message = format!("{}.{}", part(header), part(claims(assertion)));
         let signature = match &self.signer {
             Signer::Ed25519(pair) => pair.sign(message.as_bytes()).as_ref().to_vec(),
@@ -134,6 +136,10 @@ impl AssertionKey {
         };
         Ok(format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
+}
+
+fn members<const N: usize>(all: [(&str, &str); N]) -> Map<String, Value> {
+    all.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
 }
 
 fn claims(assertion: &Assertion<'_>) -> Value {

@@ -45,6 +45,16 @@ fn a24_what_changes_from_token_to_token_is_no_identity() {
 }
 
 #[test]
+fn x5_a_principal_shows_no_claims() {
+    let Principal::Oauth(one) = oauth(["i", "s", "c", "t"]) else { unreachable!() };
+    let mut one = (*one).clone();
+    one.claims.insert("email".into(), "canary@example.com".into());
+    one.groups.push(id("canary"));
+    let shown = format!("{:?}", Principal::Oauth(Arc::new(one)));
+    assert!(shown.contains("subject: \"s\"") && !shown.contains("canary"), "{shown}");
+}
+
+#[test]
 fn identifiers_hold_no_control_characters_and_end() {
     for bad in ["", "a\0b", "a\nb", "\u{7f}", "\u{85}"] {
         assert!(Identifier::new(bad).is_none(), "{bad:?}");
