@@ -2,6 +2,7 @@
 //! deep nesting and too many values are refused. Never keeps the last of two equal keys, as readers commonly do: what
 //! one reader checked, another would not obey.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
@@ -97,7 +98,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let inner = self.inside()?;
         let mut seen = HashSet::new();
-        while let Some(key) = entries.next_key::<String>()? {
+        while let Some(Key(key)) = entries.next_key()? {
             if !seen.insert(key) {
                 return Err(A::Error::custom("a key stands twice"));
             }
@@ -106,6 +107,10 @@ impl<'de> Visitor<'de> for Strict<'_> {
         Ok(())
     }
 }
+
+/// A key, borrowed unless it is written with escapes.
+#[derive(serde::Deserialize)]
+struct Key<'k>(#[serde(borrow)] Cow<'k, str>);
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ mod jwk;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use jsonwebtoken::{DecodingKey, Validation};
+use jsonwebtoken::DecodingKey;
 use serde_json::Value;
 
 use crate::json;
@@ -105,17 +105,12 @@ impl Algorithm {
 pub struct Key {
     algorithm: Algorithm,
     decoding: DecodingKey,
-    validation: Validation,
 }
 
 impl Key {
     fn new(algorithm: Algorithm, decoding: DecodingKey) -> Key {
         crate::jwt::provider::install();
-        let mut validation = Validation::new(algorithm.library());
-        validation.required_spec_claims.clear();
-        validation.validate_exp = false;
-        validation.validate_aud = false;
-        Key { algorithm, decoding, validation }
+        Key { algorithm, decoding }
     }
 
     /// The one algorithm that it is for.
@@ -127,8 +122,8 @@ impl Key {
         &self.decoding
     }
 
-    pub(crate) fn validation(&self) -> &Validation {
-        &self.validation
+    pub(crate) fn library(&self) -> jsonwebtoken::Algorithm {
+        self.algorithm.library()
     }
 }
 
