@@ -1,28 +1,30 @@
-//! Who is calling. Pure: it holds no keys, opens no connection and never sees a request.
+//! Credentials: who is calling, and as whom the gateway calls. Pure: it opens no connection, reads no clock and no file,
+//! and never sees a request; keys and answers are brought to it, and what it wants fetched it says.
 
-/// A caller, proven by a credential.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Principal {
-    /// Nobody in particular: only accepted from this machine (a loopback listener, or a host on stdio).
-    Anonymous,
-}
-
-impl Principal {
-    /// The text that everything bound to this principal is bound to. Two principals never share one: each kind
-    /// has its own prefix and its fields are separated by NUL, which no field may hold.
-    pub fn canonical(&self) -> &str {
-        match self {
-            Principal::Anonymous => "anonymous",
-        }
-    }
-}
-
+pub mod bearer;
+pub mod certificate;
+mod claims;
+pub mod client;
+mod digest;
+pub mod egress;
+mod error;
+pub mod introspect;
+pub mod issuer;
+mod json;
+pub mod jwt;
+pub mod keys;
+pub mod metadata;
+pub mod outgoing;
+mod principal;
+pub mod registration;
+pub mod scope;
+mod secret;
 #[cfg(test)]
-mod tests {
-    use super::*;
+mod testing;
+pub mod tokens;
 
-    #[test]
-    fn the_canonical_text_names_the_kind() {
-        assert_eq!(Principal::Anonymous.canonical(), "anonymous");
-    }
-}
+pub use claims::LEEWAY;
+pub use digest::Digest;
+pub use error::TokenError;
+pub use principal::{CertificateName, Identifier, MAX_IDENTIFIER, Oauth, Principal};
+pub use secret::Secret;

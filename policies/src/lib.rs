@@ -21,8 +21,8 @@ pub mod review;
 pub mod rule;
 pub mod schema;
 pub mod select;
-pub mod task;
 mod splice;
+pub mod task;
 
 pub use splice::Malformed;
 

@@ -27,6 +27,7 @@ use std::ops::Range;
 pub use joint::{Chunk, Joint};
 pub use mask::mask;
 
+use crate::flaw::{Flaw, Step};
 use crate::splice::Malformed;
 use anchors::Anchors;
 use document::Document;
@@ -66,23 +67,6 @@ pub struct OwnRule {
     pub name: String,
     /// In the syntax of the regex crate over bytes, with ASCII classes; every repetition bounded.
     pub pattern: String,
-}
-
-/// Something in a [`Spec`] that can't be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flaw {
-    /// Where, as a path into the spec: `rules/0/pattern`.
-    pub at: String,
-    /// What is wrong.
-    pub what: String,
-    /// How to mend it.
-    pub fix: String,
-}
-
-impl Flaw {
-    fn new(at: impl Into<String>, what: impl Into<String>, fix: impl Into<String>) -> Flaw {
-        Flaw { at: at.into(), what: what.into(), fix: fix.into() }
-    }
 }
 
 /// Compiled rules. Making one is slow, using one is not: share it.
@@ -157,6 +141,11 @@ struct Piece {
     hit: Hit,
 }
 
+/// An element of one of the specification's lists.
+fn place(list: &str, at: usize) -> Vec<Step> {
+    vec![list.into(), at.into()]
+}
+
 impl Redactor {
     /// Compiles a spec.
     ///
@@ -177,7 +166,7 @@ impl Redactor {
                 (_, Some(rule)) => on.iter_mut().skip(rule).take(1).for_each(|on| *on = true),
                 (_, None) => {
                     let fix = format!("one of {SECRETS}, {KEYS}, {}", names.join(", "));
-                    flaws.push(Flaw::new(format!("groups/{at}"), format!("there is no rule {group:?}"), fix));
+                    flaws.push(Flaw::new(place("groups", at), format!("there is no rule {group:?}"), fix));
                 }
             }
         }
@@ -187,7 +176,11 @@ impl Redactor {
                 || [SECRETS, KEYS].contains(&rule.name.as_str())
             {
                 let fix = "an own name of a-z, 0-9 and hyphens, at most 32, that starts with a letter";
-                flaws.push(Flaw::new(format!("rules/{at}/name"), "the name is taken or is none", fix));
+                flaws.push(Flaw::new(
+                    [place("rules", at), vec!["name".into()]].concat(),
+                    "the name is taken or is none",
+                    fix,
+                ));
             }
             names.push(rule.name.clone());
             on.push(true);
@@ -195,11 +188,15 @@ impl Redactor {
         let own = Own::compile(&spec.rules, built_in, &mut flaws);
         let keys = Keys::new(on.get(built_in - 1) == Some(&true), &spec.keys).unwrap_or_else(|at| {
             let what = "the name has no letter or digit, or more than 64";
-            flaws.push(Flaw::new(format!("keys/{at}"), what, "a member's name, such as pin"));
+            flaws.push(Flaw::new(place("keys", at), what, "a member's name, such as pin"));
             Keys::default()
         });
         if Anchors::built_in().is_none() {
-            flaws.push(Flaw::new("groups", "the built-in formats could not be compiled", "report this"));
+            flaws.push(Flaw::new(
+                vec!["groups".into()],
+                "the built-in formats could not be compiled",
+                "report this",
+            ));
         }
         let key_rule = u16::try_from(built_in - 1).unwrap_or(u16::MAX);
         if flaws.is_empty() { Ok(Redactor { names, on, key_rule, keys, own }) } else { Err(flaws) }

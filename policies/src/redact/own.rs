@@ -8,7 +8,8 @@ use regex_syntax::hir::literal::Extractor;
 
 use super::anchors::Anchors;
 use super::scan::Scan;
-use super::{Flaw, Hit, OwnRule};
+use super::{Hit, OwnRule, place};
+use crate::flaw::Flaw;
 
 /// Rules of one redactor.
 const MAX_RULES: usize = 64;
@@ -49,7 +50,7 @@ impl Own {
         let mut literals = Vec::new();
         if rules.len() > MAX_RULES {
             let what = format!("{} rules are more than {MAX_RULES}", rules.len());
-            flaws.push(Flaw::new("rules", what, "join patterns by | or drop some"));
+            flaws.push(Flaw::new(vec!["rules".into()], what, "join patterns by | or drop some"));
             return own;
         }
         for (at, rule) in rules.iter().enumerate() {
@@ -61,7 +62,9 @@ impl Own {
                     let least = hir.properties().minimum_len().unwrap_or(1);
                     own.shortest = if at == 0 { least } else { own.shortest.min(least) };
                 }
-                Err((what, fix)) => flaws.push(Flaw::new(format!("rules/{at}/pattern"), what, fix)),
+                Err((what, fix)) => {
+                    flaws.push(Flaw::new([place("rules", at), vec!["pattern".into()]].concat(), what, fix))
+                }
             }
         }
         own.anchors = Anchors::inside_base64(&literals);

@@ -5,6 +5,7 @@ mod make;
 mod properties;
 
 use super::*;
+use crate::flaw::Path;
 use crate::schema::Schema;
 use make::Random;
 
@@ -34,7 +35,7 @@ fn json(redactor: &Redactor, text: &str) -> String {
 fn x1_a_pattern_without_a_longest_match_is_refused_with_the_reason() {
     for pattern in [".*[^A-Z]|[A-Z]", "a+", "x{3,}", "(ab)*c"] {
         let flaws = own(pattern).unwrap_err();
-        assert_eq!(flaws[0].at, "rules/0/pattern");
+        assert_eq!(Path(&flaws[0].at).to_string(), "rules[0].pattern");
         assert!(flaws[0].what.contains("longest match"), "{flaws:?}");
         assert!(flaws[0].fix.contains("{1,64}"), "{flaws:?}");
     }
@@ -96,7 +97,10 @@ fn x2_patterns_that_compile_to_too_much_are_refused() {
         "((((((a{9}){9}){9}){9}){9}){9})",
     ] {
         let flaws = own(pattern).unwrap_err();
-        assert!(flaws[0].at == "rules/0/pattern" && !flaws[0].fix.is_empty(), "{flaws:?}");
+        assert!(
+            Path(&flaws[0].at).to_string() == "rules[0].pattern" && !flaws[0].fix.is_empty(),
+            "{flaws:?}"
+        );
     }
     let large = (0..60).map(|n| format!("[a-f]{{20}}{n}[x-z]{{20}}")).collect::<Vec<_>>().join("|");
     let small: String = (0..200).map(|n| format!("(?:[a-f0-9]{{9}}|{n})?")).collect::<String>() + "x";
@@ -118,8 +122,9 @@ fn all_flaws_of_a_spec_are_told_at_once() {
         ],
         keys: vec!["...".into()],
     };
-    let at: Vec<String> = Redactor::compile(&spec).unwrap_err().into_iter().map(|flaw| flaw.at).collect();
-    assert_eq!(at, ["groups/1", "rules/0/name", "rules/1/pattern", "keys/0"]);
+    let at: Vec<String> =
+        Redactor::compile(&spec).unwrap_err().into_iter().map(|flaw| Path(&flaw.at).to_string()).collect();
+    assert_eq!(at, ["groups[1]", "rules[0].name", "rules[1].pattern", "keys[0]"]);
 }
 
 #[test]
