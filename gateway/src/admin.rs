@@ -71,7 +71,11 @@ impl Work for Question {
             "/healthz" => text(StatusCode::OK, "ok\n"),
             "/readyz" => ready(&self.gate, &snap),
             "/status" => document(&status(&self.gate, &snap, &self.counters)),
-            "/capability" => Full::new(StatusCode::OK, "application/json", card::card(&snap).into_bytes()),
+            "/capability" => Full::new(
+                StatusCode::OK,
+                "application/json",
+                card::card(&snap, &snap.config.default_task).into_bytes(),
+            ),
             "/metrics" => metrics(&self.gate, &snap),
             _ => text(StatusCode::NOT_FOUND, "try /healthz /readyz /status /capability /metrics\n"),
         }
@@ -116,12 +120,19 @@ fn ready(gate: &Gate, snap: &Snapshot) -> Full {
     text(StatusCode::SERVICE_UNAVAILABLE, format!("required servers are missing: {}\n", names.join(", ")))
 }
 
+/// The names of all tasks, sorted.
+fn tasks(snap: &Snapshot) -> Vec<&str> {
+    let mut names: Vec<&str> = snap.profiles.iter().map(|profile| profile.task.name()).collect();
+    names.sort_unstable();
+    names
+}
+
 fn status(gate: &Gate, snap: &Snapshot, counters: &Counters) -> Value {
     json!({
         "version": VERSION,
         "ready": ready(gate, snap).status == StatusCode::OK,
         "draining": gate.draining.is_cancelled(),
-        "task": snap.task.name(),
+        "tasks": tasks(snap),
         "listener": {
             "connections": counters.connections.load(Relaxed),
             "in_flight": counters.in_flight.load(Relaxed),

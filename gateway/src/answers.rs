@@ -93,7 +93,7 @@ pub async fn answer(asking: &Asking<'_>, local: Local) -> Result<Answer, Reject>
 fn card_contents(asking: &Asking<'_>) -> Raw {
     let mut content = ObjectWriter::new();
     content.string("uri", CARD_URI).string("mimeType", "application/json");
-    content.string("text", card::card(asking.snap).as_str());
+    content.string("text", card::card(asking.snap, asking.bound.identified.party.task()).as_str());
     let mut contents = ArrayWriter::new();
     contents.push(&content.finish());
     let mut result = ObjectWriter::new();

@@ -8,7 +8,6 @@ use futures_util::future::join_all;
 use mcp::entry::EntryKind;
 use mcp::json::Raw;
 use metrics::{Metrics, Registry};
-use policies::Task;
 use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +20,9 @@ use crate::gate::{Gate, Snapshot};
 use crate::inflight::Inflight;
 use crate::ports::clock::SystemClock;
 use crate::ports::journal::NoJournal;
+use crate::ports::keys::NoKeys;
 use crate::ports::upstream::Client;
+use crate::profiles::Profiles;
 use crate::seal::Sealer;
 use crate::sessions::Sessions;
 use crate::stages::record::Book;
@@ -59,7 +60,8 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
     let catalog = Arc::new(Catalog::new(members.collect(), owners, changed));
     let sealer = Sealer::new(&config.keys.seal).ok_or("the system gives no random bytes")?;
     let snapshot = Snapshot {
-        task: Task::open(config.default_task.clone()),
+        profiles: Profiles::implicit(&config.default_task, config.listen.ip().is_loopback()),
+        keys: Arc::new(NoKeys),
         catalog,
         sessions: Sessions::new(sealer.clone(), config.legacy.session_ttl),
         sealer,

@@ -17,7 +17,7 @@ mod units;
 
 pub use checked::{
     Checked, FrontLimits, HttpKind, HttpServer, Isolation, Keys, Legacy, Lists, Log, LogFormat, Server,
-    SessionIds, StdioServer, Task, Timeouts, TlsFiles, ToolRules, ToolTimeouts, Transport,
+    ServerPolicy, SessionIds, StdioServer, Task, Timeouts, TlsFiles, ToolRules, ToolTimeouts, Transport,
 };
 pub use context::Env;
 pub use problem::Problem;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use policies::Task;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +13,8 @@ use crate::config::Checked;
 use crate::inflight::Inflight;
 use crate::ports::clock::Clock;
 use crate::ports::journal::Ending;
+use crate::ports::keys::Keys;
+use crate::profiles::{Party, Profiles};
 use crate::reject::Reject;
 use crate::seal::Sealer;
 use crate::sessions::{Session, Sessions};
@@ -24,8 +25,10 @@ use crate::stages::session::Desk;
 pub struct Snapshot {
     /// The checked configuration.
     pub config: Arc<Checked>,
-    /// The task that everybody works under.
-    pub task: Task,
+    /// The tasks that callers work under.
+    pub profiles: Profiles,
+    /// What proves callers.
+    pub keys: Arc<dyn Keys>,
     /// All servers' lists.
     pub catalog: Arc<Catalog>,
     /// Legacy sessions.
@@ -58,19 +61,13 @@ pub struct Gate {
 
 impl Gate {
     /// What session checks need.
-    pub fn desk<'a>(&self, snap: &'a Snapshot, host: Option<&'a Session>) -> Desk<'a> {
-        Desk {
-            legacy: &snap.config.legacy,
-            sessions: &snap.sessions,
-            task: snap.task.name(),
-            host,
-            now: self.clock.now(),
-        }
+    pub fn desk<'a>(&self, snap: &'a Snapshot, party: &'a Party, host: Option<&'a Session>) -> Desk<'a> {
+        Desk { legacy: &snap.config.legacy, sessions: &snap.sessions, party, host, now: self.clock.now() }
     }
 
     /// Records a refusal that came before the message was known. The id is that of the record.
-    pub fn refused(&self, snap: &Snapshot, reject: &Reject) -> Arc<str> {
-        let mut ledger = Ledger::open(&self.book, snap.task.name());
+    pub fn refused(&self, party: Option<&Party>, reject: &Reject) -> Arc<str> {
+        let mut ledger = Ledger::open(&self.book, party);
         ledger.blame(reject);
         ledger.close(Ending::Refused);
         Arc::clone(&ledger.call_id)

@@ -21,9 +21,12 @@ use crate::answers::stream::{ANY_LIST, announcement};
 use crate::gate::{Gate, Host, Snapshot};
 use crate::pipeline::live::{Live, Step};
 use crate::pipeline::{Begun, Outcome, reply};
+use crate::profiles::Party;
 use crate::reject::{Reject, Why};
 use crate::stages::admit::{Admitted, Endpoint, Verb, Via};
 use crate::stages::decode::{self, Body, Decoded};
+use crate::stages::identify::{self, Identified};
+use crate::who::Who;
 
 /// Messages that wait for a slow reader of stdout.
 const QUEUE: usize = 256;
@@ -108,37 +111,46 @@ impl Reading {
         let admitted = Arc::new(Admitted {
             verb: Verb::Post,
             endpoint: Endpoint::All,
+            task: None,
+            query: None,
+            certified: None,
             headers: HeaderMap::new(),
             via: Via::Stdio,
             origin: None,
         });
+        let party = match identify::party(snap, &admitted, Who::anonymous()) {
+            Ok(party) => party,
+            Err(reject) => return tracing::error!(reason = %reject.public, "this host has no task"),
+        };
         while let Some(line) = read_line(&mut input, limit).await {
             let body = match line {
                 Line::Message(body) => body,
                 Line::TooLong => {
                     let text = format!("the message is larger than {limit} bytes");
-                    self.refuse(snap, Reject::new(Why::BodySize, text)).await;
+                    self.refuse(Reject::new(Why::BodySize, text)).await;
                     continue;
                 }
             };
             match decode::decode(&snap.config, self.gate.clock.now(), Arc::clone(&admitted), body).await {
-                Err(reject) => self.refuse(snap, reject).await,
-                Ok(Body::Batch(batch)) => self.batch(snap, running, batch).await,
-                Ok(Body::One(decoded)) => self.take(snap, running, *decoded).await,
+                Err(reject) => self.refuse(reject).await,
+                Ok(Body::Batch(batch)) => self.batch(snap, running, (&party, batch)).await,
+                Ok(Body::One(decoded)) => {
+                    self.take(snap, running, Identified { decoded: *decoded, party: party.clone() }).await
+                }
             }
             while running.try_join_next().is_some() {}
         }
     }
 
-    async fn refuse(&self, snap: &Snapshot, reject: Reject) {
-        let call_id = self.gate.refused(snap, &reject);
+    async fn refuse(&self, reject: Reject) {
+        let call_id = self.gate.refused(None, &reject);
         let message = message::error(reject.id.as_ref(), &reject.error(&call_id));
         self.out.send(message).await.ok();
     }
 
     /// Requests run side by side; the handshake and notifications are dealt with in their order.
-    async fn take(&self, snap: &Arc<Snapshot>, running: &mut JoinSet<()>, decoded: Decoded) {
-        let (alone, initialize) = match &decoded.message {
+    async fn take(&self, snap: &Arc<Snapshot>, running: &mut JoinSet<()>, identified: Identified) {
+        let (alone, initialize) = match &identified.decoded.message {
             Message::Request(request) => {
                 let initialize = request.method == method::INITIALIZE;
                 (initialize, initialize)
@@ -148,7 +160,7 @@ impl Reading {
         let (gate, host, out) = (Arc::clone(&self.gate), Arc::clone(&self.host), self.out.clone());
         let snap = Arc::clone(snap);
         // Begun here, so that a cancellation that comes next finds it.
-        let begun = gate.begin(&snap, decoded, Some(&host));
+        let begun = gate.begin(&snap, identified, Some(&host));
         let work = async move {
             let said = answer(&gate, &snap, begun, &host).await;
             one(said, initialize && host.session().is_some(), &out).await;
@@ -164,14 +176,18 @@ impl Reading {
     }
 
     /// A batch is answered by a batch, once all its requests are answered; notifications of its calls are left out.
-    async fn batch(&self, snap: &Arc<Snapshot>, running: &mut JoinSet<()>, batch: Batch) {
+    async fn batch(&self, snap: &Arc<Snapshot>, running: &mut JoinSet<()>, (party, batch): (&Party, Batch)) {
+        let party = party.clone();
         if self.host.session().is_none_or(|session| session.revision != Revision::V2025_03_26) {
             let text = "send one message a line; batches exist in sessions of revision 2025-03-26 alone";
-            return self.refuse(snap, Reject::new(Why::Invalid, text)).await;
+            return self.refuse(Reject::new(Why::Invalid, text)).await;
         }
         let (gate, host, out) = (Arc::clone(&self.gate), Arc::clone(&self.host), self.out.clone());
         let snap = Arc::clone(snap);
-        let begin = |decoded: Box<Decoded>| gate.begin(&snap, *decoded, Some(&host));
+        let begin = |decoded: Box<Decoded>| {
+            let identified = Identified { decoded: *decoded, party: party.clone() };
+            gate.begin(&snap, identified, Some(&host))
+        };
         let begun: Vec<_> = batch.into_iter().map(|decoded| decoded.map(begin)).collect();
         let work = async move {
             let answers = begun.into_iter().map(|begun| async {
@@ -182,7 +198,7 @@ impl Reading {
                         Said::Live(live) => live.finish().await,
                     },
                     Err(reject) => {
-                        let call_id = gate.refused(&snap, &reject);
+                        let call_id = gate.refused(Some(&party), &reject);
                         Some(message::error(reject.id.as_ref(), &reject.error(&call_id)))
                     }
                 }

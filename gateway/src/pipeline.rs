@@ -27,14 +27,15 @@ use crate::ports::journal::Ending;
 use crate::ports::upstream::{Fault, FaultKind};
 use crate::reject::Reject;
 use crate::stages::admit::Via;
+use crate::stages::authorize;
 use crate::stages::decode::{self, Decoded, id_of};
 use crate::stages::forward::{self, Ask};
+use crate::stages::identify::Identified;
 use crate::stages::limit::{self, Metered};
 use crate::stages::record::Ledger;
 use crate::stages::route::{self, Local, Routed};
 use crate::stages::screen::Screen;
 use crate::stages::session::{self, Bound};
-use crate::stages::{authorize, identify};
 
 /// What became of one message.
 pub enum Outcome {
@@ -71,20 +72,21 @@ enum Checked {
 }
 
 impl Gate {
-    /// Takes one message through the stages.
-    pub async fn message(&self, snap: &Snapshot, decoded: Decoded, host: Option<&Host>) -> Outcome {
-        let begun = self.begin(snap, decoded, host);
+    /// Takes one message through the stages that follow on whose it is.
+    pub async fn message(&self, snap: &Snapshot, identified: Identified, host: Option<&Host>) -> Outcome {
+        let begun = self.begin(snap, identified, host);
         self.proceed(snap, begun, host).await
     }
 
     /// The part that does not wait: whose message it is. From here on its id can be cancelled, so messages that
     /// must be seen in their order are begun in their order.
-    pub fn begin(&self, snap: &Snapshot, decoded: Decoded, host: Option<&Host>) -> Begun {
-        let mut ledger = Ledger::open(&self.book, snap.task.name());
-        describe(&mut ledger, &decoded);
-        let (era, id) = (decoded.era, id_of(&decoded.message));
+    pub fn begin(&self, snap: &Snapshot, identified: Identified, host: Option<&Host>) -> Begun {
+        let party = identified.party.clone();
+        let mut ledger = Ledger::open(&self.book, Some(&party));
+        describe(&mut ledger, &identified.decoded);
+        let (era, id) = (identified.decoded.era, id_of(&identified.decoded.message));
         let session = host.and_then(Host::session);
-        let bound = session::bind(&self.desk(snap, session.as_ref()), identify::identify(decoded));
+        let bound = session::bind(&self.desk(snap, &party, session.as_ref()), identified);
         let taken = bound.and_then(|bound| {
             let place = id.as_ref().map(|_| limit::place(&self.places)).transpose()?;
             let entry = self.enter(&bound, id.as_ref());
@@ -161,7 +163,7 @@ impl Gate {
             let fault = Fault::early(FaultKind::Timeout, "the total time ran out before the call was sent");
             Reject::fault(&fault, &ledger.server)
         };
-        let permitted = authorize::authorize(&snap.task, &bound.client, *target);
+        let permitted = authorize::authorize(bound, *target);
         let permitted = timeout_at(end, permitted).await.map_err(late)??;
         if let Some(entry) = permitted.found().and_then(|found| found.entry()) {
             decode::check_params(&bound.identified.decoded, &entry.params)?;

@@ -2,4 +2,5 @@
 
 pub mod clock;
 pub mod journal;
+pub mod keys;
 pub mod upstream;

@@ -56,6 +56,20 @@ pub enum Why {
     Version,
     /// A method that is not served.
     Method,
+    /// No credential where one is needed.
+    NoCredential,
+    /// A credential that proves nobody here.
+    Credential,
+    /// Credentials can't be checked now.
+    KeysAway,
+    /// A task that the caller is not admitted to.
+    Task,
+    /// A run id that is none.
+    Run,
+    /// The call needs scopes that the caller does not hold.
+    Scope,
+    /// Too many calls in too short a time.
+    Rate,
     /// A legacy request without a session.
     NoSession,
     /// A session that is unknown, expired or closed.
@@ -123,6 +137,13 @@ impl Why {
             Why::Mirror => (400, code::HEADER_MISMATCH, "header_mismatch", Client, false),
             Why::Version => (400, code::UNSUPPORTED_VERSION, "version", Client, false),
             Why::Method => (404, code::METHOD_NOT_FOUND, "method", Client, false),
+            Why::NoCredential => (401, code::INVALID_REQUEST, "no_credential", Client, false),
+            Why::Credential => (401, code::INVALID_REQUEST, "credential", Client, false),
+            Why::KeysAway => (503, code::INTERNAL, "keys_unavailable", Gateway, true),
+            Why::Task => (403, code::INVALID_REQUEST, "task", Client, false),
+            Why::Run => (400, code::INVALID_REQUEST, "run", Client, false),
+            Why::Scope => (403, code::INVALID_REQUEST, "insufficient_scope", Client, false),
+            Why::Rate => (429, code::RATE, "rate_limited", Client, true),
             Why::NoSession => (400, code::INVALID_REQUEST, "no_session", Client, false),
             Why::SessionGone => (404, code::INVALID_REQUEST, "session_gone", Client, false),
             Why::Unknown => (200, code::INVALID_PARAMS, "unknown", Client, false),

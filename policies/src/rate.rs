@@ -111,6 +111,11 @@ pub struct Applies {
 }
 
 impl Rates {
+    /// No rate and no cap.
+    pub fn none() -> Rates {
+        Rates { spec: RateSpec::default(), tools: GlobSet::none() }
+    }
+
     /// Compiles the rates of a task.
     ///
     /// # Errors

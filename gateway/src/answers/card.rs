@@ -8,7 +8,7 @@ use super::{NAME, VERSION};
 use crate::gate::Snapshot;
 
 /// Builds the card.
-pub fn card(snap: &Snapshot) -> Raw {
+pub fn card(snap: &Snapshot, task: &str) -> Raw {
     let config = &snap.config;
     let texts = |all: &[&str]| {
         let mut array = ArrayWriter::new();
@@ -40,7 +40,7 @@ pub fn card(snap: &Snapshot) -> Raw {
     };
     card.raw("transports", &texts(&["streamable-http", "stdio"]));
     card.raw("auth", &auth.finish());
-    card.string("task", snap.task.name());
+    card.string("task", task);
     card.string("discovery", "server/discover");
     card.raw("meter", &meter.finish());
     card.raw("prompts", &prompts.finish());

@@ -42,7 +42,7 @@ pub(super) async fn discover(asking: &Asking<'_>) -> Result<Raw, Reject> {
     }
     let mut about = ObjectWriter::new();
     about.raw(meta::SERVER_INFO, &server_info());
-    about.raw("dev.tollgate/capabilityCard", &card::card(asking.snap));
+    about.raw("dev.tollgate/capabilityCard", &card::card(asking.snap, asking.bound.identified.party.task()));
     result.raw("_meta", &about.finish());
     Ok(result.finish())
 }
@@ -68,7 +68,7 @@ pub(super) async fn initialize(asking: &Asking<'_>) -> Result<Answer, Reject> {
     if let Some(instructions) = &merged.instructions {
         result.string("instructions", instructions);
     }
-    result.raw("capabilityCard", &card::card(asking.snap));
+    result.raw("capabilityCard", &card::card(asking.snap, asking.bound.identified.party.task()));
     let result = result.finish();
     open_session(asking, revision, &client, result)
 }
@@ -90,7 +90,8 @@ fn open_session(
         }
         (Via::Http, SessionIds::None) => Ok(result.into()),
         (Via::Http, SessionIds::Sealed) => {
-            let owner = Owner { principal: &asking.bound.identified.owner, task: asking.snap.task.name() };
+            let party = &asking.bound.identified.party;
+            let owner = Owner { principal: &party.who.owner, task: party.task() };
             let minted = sessions.mint(owner, revision, client, asking.now);
             let (session, id) = minted.map_err(|why| Reject::new(Why::Params, why))?;
             Ok(Answer { result, session: Some(session), session_id: Some(id) })

@@ -27,7 +27,7 @@ pub(super) async fn list(asking: &Asking<'_>, kind: EntryKind) -> Result<Raw, Re
     };
     let era = asking.era();
     let visible = |member: &Member, entry: &crate::catalog::manifest::Listed| {
-        authorize::visible(&asking.snap.task, kind, member, entry)
+        authorize::visible(&asking.bound.identified.party, kind, member, entry)
     };
     let ask = Ask {
         kind,
@@ -69,7 +69,7 @@ fn bad_cursor() -> Reject {
 fn seal(asking: &Asking<'_>, kind: EntryKind, endpoint: &str, next: &Position) -> Option<String> {
     let mut plain = ObjectWriter::new();
     plain.string("k", kind.result_member()).string("e", endpoint);
-    plain.string("p", &URL_SAFE_NO_PAD.encode(asking.bound.identified.owner));
+    plain.string("p", &URL_SAFE_NO_PAD.encode(asking.bound.identified.party.who.owner));
     plain.string("s", &next.server);
     plain.integer("a", i64::try_from(next.at).ok()?);
     asking.snap.sealer.seal(Use::Cursor, plain.finish().bytes())
@@ -81,7 +81,7 @@ fn open(asking: &Asking<'_>, kind: EntryKind, endpoint: &str, cursor: &Raw) -> O
     let text = |key: &str| plain.get(key).and_then(|raw| raw.string());
     let ours = text("k")? == kind.result_member()
         && text("e")? == endpoint
-        && text("p")? == URL_SAFE_NO_PAD.encode(asking.bound.identified.owner);
+        && text("p")? == URL_SAFE_NO_PAD.encode(asking.bound.identified.party.who.owner);
     let at = usize::try_from(plain.get("a")?.integer()?).ok()?;
     ours.then_some(Position { server: text("s")?, at })
 }

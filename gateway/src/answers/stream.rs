@@ -21,6 +21,7 @@ use crate::gate::{Gate, Snapshot};
 use crate::pipeline::live::{Gauge, KEEP_ALIVE};
 use crate::pipeline::reply;
 use crate::ports::upstream::SessionKey;
+use crate::profiles::Party;
 use crate::reject::{Reject, Why};
 use crate::sessions::Session;
 use crate::stages::admit::{self, Admitted, Endpoint, Verb};
@@ -29,13 +30,13 @@ use crate::stages::{identify, route};
 use crate::wire::{Full, Reply};
 
 /// Opens a session's stream of announcements.
-pub fn open(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
-    let session = match session_of(gate, snap, admitted) {
-        Ok(session) => session,
-        Err(reject) => return gate.refusal(snap, &reject).into(),
+pub async fn open(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
+    let (party, session) = match session_of(gate, snap, admitted).await {
+        Ok(found) => found,
+        Err(reject) => return gate.refusal(None, &reject).into(),
     };
     let Ok(place) = Arc::clone(&gate.streams).try_acquire_owned() else {
-        return gate.refusal(snap, &Reject::new(Why::Busy, "too many streams are open")).into();
+        return gate.refusal(Some(&party), &Reject::new(Why::Busy, "too many streams are open")).into();
     };
     let only = match &admitted.endpoint {
         Endpoint::All => None,
@@ -63,28 +64,28 @@ pub fn open(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
 }
 
 /// Closes a session; its sessions at servers are closed with it.
-pub fn close(gate: &Gate, snap: &Arc<Snapshot>, admitted: &Admitted) -> Reply {
+pub async fn close(gate: &Gate, snap: &Arc<Snapshot>, admitted: &Admitted) -> Reply {
     if snap.config.legacy.session_ids == SessionIds::None {
         return Full::empty(StatusCode::OK).into();
     }
-    let session = match session_of(gate, snap, admitted) {
-        Ok(session) => session,
-        Err(reject) => return gate.refusal(snap, &reject).into(),
+    let (party, session) = match session_of(gate, snap, admitted).await {
+        Ok(found) => found,
+        Err(reject) => return gate.refusal(None, &reject).into(),
     };
     // Here it ends at once; what servers take to end theirs is not the client's to wait for.
     snap.sessions.close(&session);
-    tokio::spawn(end(Arc::clone(snap), session));
+    tokio::spawn(end(Arc::clone(snap), party, session));
     Full::empty(StatusCode::OK).into()
 }
 
 /// Ends a session at all servers.
-async fn end(snap: Arc<Snapshot>, session: Session) {
-    let key = SessionKey::Caller { principal: identify::anonymous(), conversation: session.sid };
+async fn end(snap: Arc<Snapshot>, party: Party, session: Session) {
+    let key = SessionKey::Caller { principal: party.who.owner, conversation: session.sid };
     let ends = snap.catalog.members().iter().map(|member| member.upstream.end_session(&key));
     join_all(ends).await;
 }
 
-fn session_of(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Result<Session, Reject> {
+async fn session_of(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Result<(Party, Session), Reject> {
     // Without a session the request is of the modern era, which has neither method.
     if !admitted.headers.contains_key(SESSION_HEADER) || snap.config.legacy.session_ids == SessionIds::None {
         return Err(Reject::new(Why::MethodNotAllowed, "use POST; GET and DELETE belong to legacy sessions"));
@@ -93,7 +94,9 @@ fn session_of(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Result<Sessi
         admit::check_accept(&admitted.headers, &["text/event-stream"])?;
     }
     route::endpoint(&snap.catalog, &admitted.endpoint)?;
-    session::open(&gate.desk(snap, None), &admitted.headers, &identify::anonymous())
+    let party = identify::identify(snap, admitted, gate.clock.now()).await?;
+    let session = session::open(&gate.desk(snap, &party, None), &admitted.headers)?;
+    Ok((party, session))
 }
 
 /// Waits for changes that one client is to be told of.

@@ -209,7 +209,7 @@ mod tests {
     {
         let page = Page::default();
         let writer = page.clone();
-        let format = tracing_subscriber::fmt().event_format(format).with_ansi(false);
+        let format = tracing_subscriber::fmt().with_ansi(false).event_format(format);
         tracing::subscriber::with_default(format.with_writer(move || writer.clone()).finish(), events);
         let bytes = page.0.lock().clone();
         String::from_utf8(bytes).unwrap()

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use mcp::entry::EntryKind;
 use mcp::era::Era;
+use policies::select::TaskOffer;
 use serde_json::{Value, json};
 
 use super::{load, runtime, task_known};
@@ -15,8 +16,10 @@ use crate::assemble;
 use crate::catalog::manifest::Listed;
 use crate::catalog::member::Member;
 use crate::config::Options;
-use crate::gate::{Gate, Snapshot};
+use crate::gate::Gate;
+use crate::profiles::Party;
 use crate::stages::authorize;
+use crate::who::Who;
 
 /// Show the tools, prompts and resources that a host would see.
 #[derive(Debug, Args)]
@@ -45,7 +48,7 @@ pub fn run(args: &ToolsArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         let seen = look(&gate).await;
         gate.draining.cancel();
         assemble::shut_down(&gate, assemble::LAST_WORDS).await;
-        Ok::<_, String>(seen)
+        seen
     });
     let seen = match seen {
         Ok(seen) => seen,
@@ -63,8 +66,11 @@ struct Seen {
     failed: bool,
 }
 
-async fn look(gate: &Gate) -> Seen {
+async fn look(gate: &Gate) -> Result<Seen, String> {
     let snap = gate.snapshot.load_full();
+    let who = Who::anonymous();
+    let profile = snap.profiles.choose(&who.caller, TaskOffer::default()).map_err(|why| why.public())?;
+    let party = Party { who, profile };
     let mut servers = Vec::new();
     let mut failed = false;
     for member in snap.catalog.members() {
@@ -72,7 +78,7 @@ async fn look(gate: &Gate) -> Seen {
         let mut trouble = false;
         for kind in EntryKind::ALL {
             let key = kind.result_member();
-            match entries(&snap, member, kind).await {
+            match entries(&party, member, kind).await {
                 Ok(entries) => set(&mut shown, key, Value::Array(entries)),
                 Err(error) => {
                     trouble = true;
@@ -83,7 +89,7 @@ async fn look(gate: &Gate) -> Seen {
         failed |= trouble;
         servers.push(shown);
     }
-    Seen { json: json!({ "task": snap.task.name(), "servers": servers }), failed }
+    Ok(Seen { json: json!({ "task": party.task(), "servers": servers }), failed })
 }
 
 fn set(object: &mut Value, key: &str, value: Value) {
@@ -92,10 +98,10 @@ fn set(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-async fn entries(snap: &Snapshot, member: &Arc<Member>, kind: EntryKind) -> Result<Vec<Value>, String> {
+async fn entries(party: &Party, member: &Arc<Member>, kind: EntryKind) -> Result<Vec<Value>, String> {
     let client = assemble::nobody();
     let manifest = member.manifest(kind, &client, std::time::Duration::ZERO).await.map_err(|f| f.detail)?;
-    let visible = |entry: &&Listed| authorize::visible(&snap.task, kind, member, entry);
+    let visible = |entry: &&Listed| authorize::visible(party, kind, member, entry);
     let shown =
         manifest.entries.iter().filter(visible).map(|entry| entry.for_client(kind, Era::Modern, false));
     Ok(shown.filter_map(|raw| serde_json::from_str(raw.as_str()).ok()).collect())

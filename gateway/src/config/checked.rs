@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use jiff::civil::Date;
+use policies::glob::Glob;
+use policies::price::Price;
 use url::Url;
 
 pub use tools::{ToolRules, ToolTimeouts};
@@ -83,8 +85,27 @@ pub struct Server {
     pub tools: ToolRules,
     /// Largest answer of one call, in bytes.
     pub answer_bytes: usize,
+    /// What policies need to know of it.
+    pub policy: ServerPolicy,
     /// Line of the file that names it, from 1.
     pub line: usize,
+}
+
+/// What policies need to know of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerPolicy {
+    /// Whether its tools' hints may loosen what a task asks for; else they can only tighten it.
+    pub trusted_hints: bool,
+    /// Whether arguments are checked against the tools' input schemas before a call.
+    pub check_arguments: bool,
+    /// What its calls cost, single tools first: the first pattern that the tool's own name matches counts.
+    pub prices: Vec<(Option<Glob>, Price)>,
+}
+
+impl Default for ServerPolicy {
+    fn default() -> Self {
+        Self { trusted_hints: false, check_arguments: true, prices: Vec::new() }
+    }
 }
 
 /// How a server is reached.

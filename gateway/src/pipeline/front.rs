@@ -14,9 +14,11 @@ use tokio_util::sync::CancellationToken;
 use super::{Outcome, reply};
 use crate::answers;
 use crate::gate::{Gate, Snapshot};
+use crate::profiles::Party;
 use crate::reject::{Reject, Why};
 use crate::stages::admit::{self, Admitted, Verb};
 use crate::stages::decode::{self, Body, Decoded};
+use crate::stages::identify::Identified;
 use crate::stages::{identify, session};
 use crate::wire::{BodyFault, Full, Handler, Head, Reply, Work};
 
@@ -44,7 +46,7 @@ impl Handler for Front {
             Ok(admitted) => {
                 Ok(Box::new(Admission { gate: self.0.clone(), snap, admitted: Arc::new(admitted) }))
             }
-            Err(reject) => Err(self.0.refusal(&snap, &reject).into()),
+            Err(reject) => Err(self.0.refusal(None, &reject).into()),
         }
     }
 }
@@ -63,8 +65,8 @@ impl Work for Admission {
         let mut reply = match self.admitted.verb {
             Verb::Post => self.gate.post(&self.snap, &self.admitted, body, &gone).await,
             Verb::Preflight => reply::preflight().into(),
-            Verb::Get => answers::stream::open(&self.gate, &self.snap, &self.admitted),
-            Verb::Delete => answers::stream::close(&self.gate, &self.snap, &self.admitted),
+            Verb::Get => answers::stream::open(&self.gate, &self.snap, &self.admitted).await,
+            Verb::Delete => answers::stream::close(&self.gate, &self.snap, &self.admitted).await,
         };
         reply::share(&mut reply, &self.admitted);
         reply
@@ -81,7 +83,7 @@ impl Work for Admission {
                 Reject::new(Why::Invalid, "the body's framing is broken")
             }
         };
-        let mut full = self.gate.refusal(&self.snap, &reject);
+        let mut full = self.gate.refusal(None, &reject);
         full.close = true;
         full
     }
@@ -89,8 +91,8 @@ impl Work for Admission {
 
 impl Gate {
     /// The answer to a refusal that came before the message was known.
-    pub fn refusal(&self, snap: &Snapshot, reject: &Reject) -> Full {
-        let call_id = self.refused(snap, reject);
+    pub fn refusal(&self, party: Option<&Party>, reject: &Reject) -> Full {
+        let call_id = self.refused(party, reject);
         reply::refusal(reject, reject.why.row().status, &call_id)
     }
 
@@ -101,29 +103,34 @@ impl Gate {
         body: Bytes,
         gone: &CancellationToken,
     ) -> Reply {
-        let body = match decode::decode(&snap.config, self.clock.now(), Arc::clone(admitted), body).await {
+        let now = self.clock.now();
+        let body = match decode::decode(&snap.config, now, Arc::clone(admitted), body).await {
             Ok(body) => body,
-            Err(reject) => return self.refusal(snap, &reject).into(),
+            Err(reject) => return self.refusal(None, &reject).into(),
+        };
+        let party = match identify::identify(snap, admitted, now).await {
+            Ok(party) => party,
+            Err(reject) => return self.refusal(None, &reject.id(body.id())).into(),
         };
         match body {
             Body::Batch(batch) => {
-                let desk = self.desk(snap, None);
-                match session::check_batch(&desk, &admitted.headers, &identify::anonymous()) {
-                    Ok(()) => self.batch(snap, batch, gone).await.into(),
-                    Err(reject) => self.refusal(snap, &reject).into(),
+                let desk = self.desk(snap, &party, None);
+                match session::check_batch(&desk, &admitted.headers) {
+                    Ok(()) => self.batch(snap, &party, batch, gone).await.into(),
+                    Err(reject) => self.refusal(Some(&party), &reject).into(),
                 }
             }
-            Body::One(decoded) => self.one(snap, *decoded, gone).await,
+            Body::One(decoded) => self.one(snap, Identified { decoded: *decoded, party }, gone).await,
         }
     }
 
-    async fn one(&self, snap: &Snapshot, decoded: Decoded, gone: &CancellationToken) -> Reply {
+    async fn one(&self, snap: &Snapshot, identified: Identified, gone: &CancellationToken) -> Reply {
         // Who leaves has cancelled, on the modern era; a legacy client that is lost has not.
-        let modern = decoded.era == Era::Modern;
+        let modern = identified.decoded.era == Era::Modern;
         let outcome = tokio::select! {
             biased;
             () = gone.cancelled(), if modern => return Full::empty(StatusCode::ACCEPTED).into(),
-            outcome = self.message(snap, decoded, None) => outcome,
+            outcome = self.message(snap, identified, None) => outcome,
         };
         match outcome {
             Outcome::Accepted => Full::empty(StatusCode::ACCEPTED).into(),
@@ -138,6 +145,7 @@ impl Gate {
     async fn batch(
         &self,
         snap: &Snapshot,
+        party: &Party,
         batch: Vec<Result<Box<Decoded>, Reject>>,
         gone: &CancellationToken,
     ) -> Full {
@@ -145,8 +153,11 @@ impl Gate {
             let refused =
                 |reject: &Reject, call_id: &str| message::error(reject.id.as_ref(), &reject.error(call_id));
             match decoded {
-                Err(reject) => Some(refused(&reject, &self.refused(snap, &reject))),
-                Ok(decoded) => match self.message(snap, *decoded, None).await {
+                Err(reject) => Some(refused(&reject, &self.refused(Some(party), &reject))),
+                Ok(decoded) => match self
+                    .message(snap, Identified { decoded: *decoded, party: party.clone() }, None)
+                    .await
+                {
                     Outcome::Accepted => None,
                     Outcome::Answer(message, _) => Some(message),
                     Outcome::Refused(reject, _, call_id) => Some(refused(&reject, &call_id)),
@@ -165,7 +176,7 @@ impl Gate {
         }
         if size > MAX_BATCH_BYTES {
             let text = "the answers of this batch are too large together; send its messages one by one";
-            return self.refusal(snap, &Reject::new(Why::AnswerSize, text));
+            return self.refusal(Some(party), &Reject::new(Why::AnswerSize, text));
         }
         reply::json(StatusCode::OK, reply::array(&answers))
     }

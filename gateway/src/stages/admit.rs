@@ -1,10 +1,13 @@
 //! Stage 1: looks at the head alone, before a byte of the body is read. Method, path, `Host` and `Origin`
 //! allow-lists, `Accept`, content type and encoding. No header value alone ever lets a request skip a later check.
 
+use std::sync::Arc;
+
 use http::{HeaderMap, Method, header};
 
 use crate::config::Checked;
 use crate::reject::{Reject, Why};
+use crate::who::Who;
 use crate::wire::{self, Head};
 
 /// What the client wants of the endpoint.
@@ -45,6 +48,12 @@ pub struct Admitted {
     pub verb: Verb,
     /// Which endpoint.
     pub endpoint: Endpoint,
+    /// The task that the URL names.
+    pub task: Option<String>,
+    /// What follows the `?` of the URL.
+    pub query: Option<String>,
+    /// Whose client certificate the connection was opened with.
+    pub certified: Option<Arc<Who>>,
     /// Its header fields.
     pub headers: HeaderMap,
     /// How it came.
@@ -53,8 +62,8 @@ pub struct Admitted {
     pub origin: Option<header::HeaderValue>,
 }
 
-/// Paths longer than this are no endpoint of ours.
-const MAX_PATH: usize = 256;
+/// The longest id of a server or name of a task, in bytes.
+const MAX_ID: usize = 32;
 
 /// Accepts or refuses a head.
 ///
@@ -64,7 +73,7 @@ pub fn admit(config: &Checked, head: Head) -> Result<Admitted, Reject> {
     check_size(config, &head.headers)?;
     check_host(config, &head.headers)?;
     let origin = check_origin(config, &head.headers)?;
-    let endpoint = endpoint(&head.path)?;
+    let (task, endpoint) = endpoint(&head.path)?;
     let verb = verb(&head.method)?;
     match verb {
         Verb::Post => {
@@ -74,7 +83,16 @@ pub fn admit(config: &Checked, head: Head) -> Result<Admitted, Reject> {
         // Whether there is a GET at all is for the session to say.
         Verb::Get | Verb::Delete | Verb::Preflight => {}
     }
-    Ok(Admitted { verb, endpoint, headers: head.headers, via: Via::Http, origin })
+    Ok(Admitted {
+        verb,
+        endpoint,
+        task,
+        query: head.query,
+        certified: None,
+        headers: head.headers,
+        via: Via::Http,
+        origin,
+    })
 }
 
 fn check_size(config: &Checked, headers: &HeaderMap) -> Result<(), Reject> {
@@ -117,17 +135,31 @@ fn own_origin(headers: &HeaderMap, origin: &str) -> bool {
 }
 
 /// Paths are compared as they are on the wire: nothing is decoded or normalised, so nothing can be smuggled.
-fn endpoint(path: &str) -> Result<Endpoint, Reject> {
-    let unknown = || Reject::new(Why::NotFound, "no such endpoint; use /mcp or /servers/{server}/mcp");
-    if path == "/mcp" {
-        return Ok(Endpoint::All);
+fn endpoint(path: &str) -> Result<(Option<String>, Endpoint), Reject> {
+    let unknown = || {
+        Reject::new(
+            Why::NotFound,
+            "no such endpoint; use /mcp or /servers/{server}/mcp, below /tasks/{task} too",
+        )
+    };
+    let (task, rest) = match path.strip_prefix("/tasks/").map(|rest| rest.split_once('/')) {
+        None => (None, path.strip_prefix('/').ok_or_else(unknown)?),
+        Some(Some((task, rest))) if is_id(task) => (Some(task.to_owned()), rest),
+        Some(_) => return Err(unknown()),
+    };
+    if rest == "mcp" {
+        return Ok((task, Endpoint::All));
     }
-    let server =
-        path.strip_prefix("/servers/").and_then(|rest| rest.strip_suffix("/mcp")).ok_or_else(unknown)?;
-    let valid = path.len() <= MAX_PATH
-        && server.starts_with(|c: char| c.is_ascii_lowercase())
-        && server.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-    if valid { Ok(Endpoint::One(server.to_owned())) } else { Err(unknown()) }
+    let server = rest.strip_prefix("servers/").and_then(|rest| rest.strip_suffix("/mcp"));
+    let server = server.filter(|server| is_id(server)).ok_or_else(unknown)?;
+    Ok((task, Endpoint::One(server.to_owned())))
+}
+
+/// Ids of servers and names of tasks.
+fn is_id(text: &str) -> bool {
+    text.len() <= MAX_ID
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 fn verb(method: &Method) -> Result<Verb, Reject> {
@@ -202,8 +234,11 @@ mod tests {
 
     #[test]
     fn h16_paths_are_compared_as_sent() {
-        assert_eq!(endpoint("/mcp").unwrap(), Endpoint::All);
-        assert_eq!(endpoint("/servers/docs/mcp").unwrap(), Endpoint::One("docs".into()));
+        let one = || Endpoint::One("docs".into());
+        assert_eq!(endpoint("/mcp").unwrap(), (None, Endpoint::All));
+        assert_eq!(endpoint("/servers/docs/mcp").unwrap(), (None, one()));
+        assert_eq!(endpoint("/tasks/t/mcp").unwrap(), (Some("t".into()), Endpoint::All));
+        assert_eq!(endpoint("/tasks/t/servers/docs/mcp").unwrap(), (Some("t".into()), one()));
         for bad in [
             "//mcp",
             "/mcp/",
@@ -213,6 +248,13 @@ mod tests {
             "/servers//mcp",
             "/servers/../mcp",
             "/servers/A/mcp",
+            "/servers/docs/tasks/t/mcp",
+            "/tasks//mcp",
+            "/tasks/mcp",
+            "/tasks/t",
+            "/tasks/t//mcp",
+            "/tasks/../mcp",
+            "mcp",
             "/",
         ] {
             assert!(endpoint(bad).is_err(), "{bad}");

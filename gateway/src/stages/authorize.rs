@@ -3,14 +3,14 @@
 
 use mcp::entry::EntryKind;
 use mcp::json::{Key, ObjectWriter, Raw};
-use policies::caller::{Caller, Proof};
-use policies::{Entry, Hints, Kind, Subject, Task};
+use policies::{Entry, Hints, Kind, Subject};
 
 use crate::catalog::manifest::Listed;
 use crate::catalog::member::{Found, Member, Name};
-use crate::ports::upstream::Client;
+use crate::profiles::Party;
 use crate::reject::{Reject, Why};
 use crate::stages::route::{Target, unknown};
+use crate::stages::session::Bound;
 
 /// A call that the task allows, with the manifest entry that it is held to.
 pub struct Permitted {
@@ -37,21 +37,29 @@ impl Permitted {
     }
 }
 
-/// Whether the task shows an entry: the list's side of the one decision.
-pub fn visible(task: &Task, kind: EntryKind, member: &Member, entry: &Listed) -> bool {
-    allowed(task, kind, &member.spec.id, &entry.exposed)
+/// Whether the caller is shown an entry: the list's side of the one decision.
+pub fn visible(party: &Party, kind: EntryKind, member: &Member, entry: &Listed) -> bool {
+    let about = Entry {
+        server: &member.spec.id,
+        kind: kind_of(kind),
+        exposed: &entry.exposed,
+        own: &entry.own,
+        hints: Hints::default(),
+    };
+    allowed(party, &about)
 }
 
-fn allowed(task: &Task, kind: EntryKind, server: &str, exposed: &str) -> bool {
-    let kind = match kind {
+fn kind_of(kind: EntryKind) -> Kind {
+    match kind {
         EntryKind::Tool => Kind::Tool,
         EntryKind::Prompt => Kind::Prompt,
         EntryKind::Resource | EntryKind::Template => Kind::Resource,
-    };
-    // Until callers are identified there is the open task alone, which asks for nothing of them.
-    let caller = Caller::new(Proof::Anonymous);
-    let entry = Entry { server, kind, exposed, own: exposed, hints: Hints::default() };
-    task.decide(&Subject { caller: &caller, run: "", now: 0 }, &entry, None).shown()
+    }
+}
+
+fn allowed(party: &Party, entry: &Entry<'_>) -> bool {
+    let subject = Subject { caller: &party.who.caller, run: "", now: 0 };
+    party.profile.task.decide(&subject, entry, None).shown()
 }
 
 /// Decides on a call and finds the entry that it is held to.
@@ -59,10 +67,18 @@ fn allowed(task: &Task, kind: EntryKind, server: &str, exposed: &str) -> bool {
 /// # Errors
 /// What is hidden and what does not exist are refused with the same words; a server whose list can't be had is
 /// that server's failure.
-pub async fn authorize(task: &Task, client: &Client, mut target: Target) -> Result<Permitted, Reject> {
+pub async fn authorize(bound: &Bound, mut target: Target) -> Result<Permitted, Reject> {
+    let (party, client) = (&bound.identified.party, &bound.client);
     let member = &target.member;
     let exposed = if target.merged { target.name.clone() } else { member.exposed(target.kind, &target.own) };
-    if !allowed(task, target.kind, &member.spec.id, &exposed) {
+    let about = Entry {
+        server: &member.spec.id,
+        kind: kind_of(target.kind),
+        exposed: &exposed,
+        own: &target.own,
+        hints: Hints::default(),
+    };
+    if !allowed(party, &about) {
         return Err(unknown(target.era, target.kind, &target.name));
     }
     if !matches!(target.kind, EntryKind::Tool | EntryKind::Prompt) {

@@ -56,6 +56,16 @@ pub enum Body {
     Batch(Vec<Result<Box<Decoded>, Reject>>),
 }
 
+impl Body {
+    /// The id of a single request.
+    pub fn id(&self) -> Option<Id> {
+        match self {
+            Body::One(decoded) => id_of(&decoded.message),
+            Body::Batch(_) => None,
+        }
+    }
+}
+
 /// Decodes a body.
 ///
 /// # Errors

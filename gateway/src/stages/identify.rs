@@ -1,31 +1,93 @@
-//! Stage 3: who is calling. Until credentials are served there is one principal, `anonymous`, and the
-//! configuration has already refused every listener that is not on loopback. A credential in the request is
-//! never looked at here and never passed on.
+//! Stage 3: who is calling, proven by a credential, and under which task. Without a credential a caller is nobody in
+//! particular, which only tasks on a loopback listener admit. The credential is looked at here and in token exchange
+//! alone; no server ever gets it.
 
-use std::sync::LazyLock;
+use std::sync::Arc;
+use std::time::SystemTime;
 
-use auth::Principal;
+use auth::bearer::{self, BearerError};
+use http::header::AUTHORIZATION;
+use policies::select::{NoTask, TaskOffer};
 
-use crate::digest::sha256;
-use crate::stages::decode::Decoded;
+use crate::gate::Snapshot;
+use crate::ports::keys::Denied;
+use crate::profiles::Party;
+use crate::reject::{Reject, Why};
+use crate::stages::admit::{Admitted, Via};
+use crate::stages::decode::{self, Decoded};
+use crate::who::Who;
 
-/// A decoded message with its caller.
+/// The header that may name a task.
+pub const TASK_HEADER: &str = "tollgate-task";
+
+/// A decoded message with its caller and task.
 pub struct Identified {
     /// The message.
     pub decoded: Decoded,
-    /// The caller.
-    pub principal: Principal,
-    /// SHA-256 over the principal: what the gateway binds to a caller is bound to this.
-    pub owner: [u8; 32],
+    /// Whose it is, and under which task.
+    pub party: Party,
 }
 
-/// Finds the caller.
-pub fn identify(decoded: Decoded) -> Identified {
-    Identified { decoded, principal: Principal::Anonymous, owner: anonymous() }
+/// Finds the caller and the task of a request. Once for all messages of a body.
+///
+/// # Errors
+/// 401 for a credential that proves nobody, 403 for a task that the caller is not admitted to.
+pub async fn identify(snap: &Snapshot, admitted: &Admitted, now: SystemTime) -> Result<Party, Reject> {
+    // Where nothing could prove anybody, credentials are for somebody else.
+    let token = if snap.keys.any() { credential(admitted)? } else { None };
+    let who = match token {
+        None => match &admitted.certified {
+            Some(who) => Arc::clone(who),
+            None => Who::anonymous(),
+        },
+        Some(token) => snap.keys.present(token, now).await.map_err(denied)?,
+    };
+    party(snap, admitted, who)
 }
 
-/// The digest of the one principal that there is.
-pub fn anonymous() -> [u8; 32] {
-    static OWNER: LazyLock<[u8; 32]> = LazyLock::new(|| sha256(Principal::Anonymous.canonical().as_bytes()));
-    *OWNER
+/// The credential of the request.
+fn credential(admitted: &Admitted) -> Result<Option<&str>, Reject> {
+    if admitted.via == Via::Stdio {
+        return Ok(None);
+    }
+    let lines =
+        admitted.headers.get_all(AUTHORIZATION).iter().map(|value| value.to_str().unwrap_or_default());
+    bearer::credential(lines, admitted.query.as_deref()).map_err(malformed)
+}
+
+fn malformed(error: BearerError) -> Reject {
+    Reject::new(Why::Credential, "send one credential: Authorization: Bearer <token>").detail(error.reason())
+}
+
+fn denied(denied: Denied) -> Reject {
+    match denied {
+        Denied::Invalid(reason) => {
+            Reject::new(Why::Credential, "the credential is not valid here").detail(reason)
+        }
+        Denied::Unavailable(detail) => {
+            Reject::new(Why::KeysAway, "credentials can't be checked at present").detail(detail)
+        }
+    }
+}
+
+/// The task that the caller works under.
+///
+/// # Errors
+/// 401 where a credential could help, else 403.
+pub fn party(snap: &Snapshot, admitted: &Admitted, who: Arc<Who>) -> Result<Party, Reject> {
+    let offer = TaskOffer {
+        claim: who.claims().0,
+        url: admitted.task.as_deref(),
+        header: decode::header(&admitted.headers, TASK_HEADER),
+    };
+    match snap.profiles.choose(&who.caller, offer) {
+        Ok(profile) => Ok(Party { who, profile }),
+        // Nobody in particular may become somebody.
+        Err(NoTask::Forbidden | NoTask::Unknown | NoTask::Unnamed)
+            if who.caller.proof == policies::caller::Proof::Anonymous && snap.keys.any() =>
+        {
+            Err(Reject::new(Why::NoCredential, "a credential is needed"))
+        }
+        Err(why) => Err(Reject::new(Why::Task, why.public())),
+    }
 }

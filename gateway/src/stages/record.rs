@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::ports::journal::{Ending, Intent, Journal, Unavailable};
+use crate::profiles::Party;
 use crate::reject::{Reject, Why};
 
 /// Where records go.
@@ -37,7 +38,7 @@ pub struct Ledger {
     pub server: String,
     /// Tool, prompt or URI as the client named it.
     pub name: String,
-    task: String,
+    party: Option<Party>,
     sent: Option<Instant>,
     journalled: bool,
     reason: Option<&'static str>,
@@ -46,8 +47,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens the record of a message.
-    pub fn open(book: &Book, task: &str) -> Ledger {
+    /// Opens the record of a message; its sender may not be known yet.
+    pub fn open(book: &Book, party: Option<&Party>) -> Ledger {
         Ledger {
             book: book.clone(),
             call_id: Uuid::now_v7().to_string().into(),
@@ -56,7 +57,7 @@ impl Ledger {
             era: None,
             server: String::new(),
             name: String::new(),
-            task: task.to_owned(),
+            party: party.cloned(),
             sent: None,
             journalled: false,
             reason: None,
@@ -77,7 +78,7 @@ impl Ledger {
     pub async fn intent(&mut self, own_name: &str) -> Result<(), Reject> {
         let intent = Intent {
             call_id: &self.call_id,
-            task: &self.task,
+            task: self.party.as_ref().map_or("", Party::task),
             server: &self.server,
             method: &self.method,
             name: own_name,
@@ -116,7 +117,7 @@ impl Ledger {
             era = self.era.map_or("", Era::as_str),
             server = &*self.server,
             name = &*printable(&self.name),
-            task = &*self.task,
+            task = self.party.as_ref().map_or("", Party::task),
             outcome = ending.label(),
             reason = self.reason.unwrap_or_default(),
             detail = &*printable(self.detail.as_deref().unwrap_or_default()),

@@ -12,6 +12,7 @@ use mcp::method;
 
 use crate::config::{Legacy, SessionIds};
 use crate::ports::upstream::{Client, SessionKey};
+use crate::profiles::Party;
 use crate::reject::{Reject, Why};
 use crate::sessions::{Owner, Session, Sessions};
 use crate::stages::admit::Via;
@@ -41,8 +42,8 @@ pub struct Desk<'a> {
     pub legacy: &'a Legacy,
     /// All sessions.
     pub sessions: &'a Sessions,
-    /// The caller's task.
-    pub task: &'a str,
+    /// The caller and its task.
+    pub party: &'a Party,
     /// The session of the host on stdin, once it has initialized.
     pub host: Option<&'a Session>,
     /// Now.
@@ -77,11 +78,11 @@ pub fn bind(desk: &Desk<'_>, identified: Identified) -> Result<Bound, Reject> {
 ///
 /// # Errors
 /// As [`bind`], and 400 for a session of another revision.
-pub fn check_batch(desk: &Desk<'_>, headers: &HeaderMap, owner: &[u8; 32]) -> Result<(), Reject> {
+pub fn check_batch(desk: &Desk<'_>, headers: &HeaderMap) -> Result<(), Reject> {
     if desk.legacy.session_ids == SessionIds::None {
         return check_window(desk.legacy, desk.now);
     }
-    let session = open(desk, headers, owner)?;
+    let session = open(desk, headers)?;
     if session.revision == Revision::V2025_03_26 {
         return Ok(());
     }
@@ -92,7 +93,7 @@ pub fn check_batch(desk: &Desk<'_>, headers: &HeaderMap, owner: &[u8; 32]) -> Re
 ///
 /// # Errors
 /// As [`bind`].
-pub fn open(desk: &Desk<'_>, headers: &HeaderMap, owner: &[u8; 32]) -> Result<Session, Reject> {
+pub fn open(desk: &Desk<'_>, headers: &HeaderMap) -> Result<Session, Reject> {
     check_window(desk.legacy, desk.now)?;
     let mut ids = headers.get_all(SESSION_HEADER).iter();
     let (Some(id), None) = (ids.next().and_then(|id| id.to_str().ok()), ids.next()) else {
@@ -101,7 +102,8 @@ pub fn open(desk: &Desk<'_>, headers: &HeaderMap, owner: &[u8; 32]) -> Result<Se
     };
     let gone =
         || Reject::new(Why::SessionGone, "this session is unknown, expired or closed; initialize again");
-    desk.sessions.open(id, Owner { principal: owner, task: desk.task }, desk.now).ok_or_else(gone)
+    let owner = Owner { principal: &desk.party.who.owner, task: desk.party.task() };
+    desk.sessions.open(id, owner, desk.now).ok_or_else(gone)
 }
 
 fn find(desk: &Desk<'_>, identified: &Identified) -> Result<Session, Reject> {
@@ -110,12 +112,12 @@ fn find(desk: &Desk<'_>, identified: &Identified) -> Result<Session, Reject> {
         (Via::Stdio, _) => desk.host.cloned().ok_or_else(|| {
             Reject::new(Why::NoSession, "send initialize first, or name the protocol version in params._meta")
         }),
-        (Via::Http, SessionIds::Sealed) => open(desk, &admitted.headers, &identified.owner),
+        (Via::Http, SessionIds::Sealed) => open(desk, &admitted.headers),
         (Via::Http, SessionIds::None) => {
             // Nothing proves an `initialize`, so none is demanded: the caller is its own conversation.
             let revision = identified.decoded.revision.unwrap_or(Revision::V2025_03_26);
             let mut sid = [0; 16];
-            sid.iter_mut().zip(identified.owner).for_each(|(to, from)| *to = from);
+            sid.iter_mut().zip(identified.party.who.owner).for_each(|(to, from)| *to = from);
             let client = Client::new(Raw::empty_object(), None);
             Ok(Session { sid, revision, client, state: Arc::default(), named: false })
         }
@@ -124,7 +126,7 @@ fn find(desk: &Desk<'_>, identified: &Identified) -> Result<Session, Reject> {
 
 fn bound(identified: Identified, session: Option<Session>, client: Client) -> Bound {
     let conversation = session.as_ref().map_or([0; 16], |s| s.sid);
-    let key = SessionKey::Caller { principal: identified.owner, conversation };
+    let key = SessionKey::Caller { principal: identified.party.who.owner, conversation };
     Bound { identified, session, client, key, conversation }
 }
 

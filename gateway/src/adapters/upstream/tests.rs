@@ -314,6 +314,7 @@ pub(super) fn spec(url: &str) -> Server {
         timeouts: Timeouts::default(),
         tools: ToolRules::default(),
         answer_bytes: 64 << 10,
+        policy: crate::config::ServerPolicy::default(),
         line: 1,
     }
 }

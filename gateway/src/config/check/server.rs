@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::bounds::seconds;
 use super::{http_server, stdio_server};
-use crate::config::checked::{Server, Timeouts, ToolRules, ToolTimeouts, Transport};
+use crate::config::checked::{Server, ServerPolicy, Timeouts, ToolRules, ToolTimeouts, Transport};
 use crate::config::context::Context;
 use crate::config::place::At;
 use crate::config::raw;
@@ -53,6 +53,7 @@ fn one(id: &str, raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Optio
         timeouts,
         tools,
         answer_bytes,
+        policy: ServerPolicy::default(),
         line: context.places.key_spot(at).line,
     })
 }

@@ -19,6 +19,7 @@ fn server(tools: &[(&str, Option<u64>, Option<u64>)]) -> Server {
         timeouts: Timeouts::default(),
         tools: tools.collect(),
         answer_bytes: 16 << 20,
+        policy: ServerPolicy::default(),
         line: 1,
     }
 }

@@ -1,0 +1,120 @@
+//! The tasks of a configuration with what the gateway does for each: rates, budgets, result caps, redaction, time
+//! limits. Plain compiled data, swapped as a whole; decisions are made in `policies`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use policies::Task;
+use policies::budget::Budgets;
+use policies::caller::Caller;
+use policies::caps::Caps;
+use policies::controls::Strip;
+use policies::rate::Rates;
+use policies::redact::Redactor;
+use policies::select::{NoTask, TaskOffer, Tasks};
+
+use crate::who::Who;
+
+/// One task as it is worked under.
+pub struct Profile {
+    /// What it allows.
+    pub task: Arc<Task>,
+    /// How often and how many at once.
+    pub rates: Rates,
+    /// What it may cost.
+    pub budgets: Budgets,
+    /// How large results may be. None: as large as the server's limit lets them.
+    pub caps: Option<Caps>,
+    /// What is taken out of results and errors.
+    pub redactor: Option<Arc<Redactor>>,
+    /// Whether it is taken out of arguments too.
+    pub redact_arguments: bool,
+    /// Which invisible characters are taken out of results.
+    pub strip: Option<Strip>,
+    /// Deadlines of tool calls where they are shorter than the server's.
+    pub call_idle: Option<Duration>,
+    /// See `call_idle`.
+    pub call_total: Option<Duration>,
+    /// How long a question for confirmation is good for.
+    pub confirm_within: Duration,
+}
+
+/// How long a question for confirmation is good for when the configuration says nothing.
+pub const CONFIRM_WITHIN: Duration = Duration::from_secs(600);
+
+impl Profile {
+    /// A task with no more than its decisions.
+    pub fn bare(task: Arc<Task>) -> Profile {
+        Profile {
+            task,
+            rates: Rates::none(),
+            budgets: Budgets::default(),
+            caps: None,
+            redactor: None,
+            redact_arguments: false,
+            strip: None,
+            call_idle: None,
+            call_total: None,
+            confirm_within: CONFIRM_WITHIN,
+        }
+    }
+}
+
+/// All tasks.
+pub struct Profiles {
+    tasks: Tasks,
+    by_name: HashMap<Box<str>, Arc<Profile>>,
+    /// Whether the data listener is on a loopback address: only then is nobody in particular admitted.
+    pub loopback: bool,
+}
+
+impl Profiles {
+    /// The one task of a configuration without a `tasks` section: it allows everything.
+    pub fn implicit(name: &str, loopback: bool) -> Profiles {
+        let tasks = Tasks::new([Task::open(name)], Some(name));
+        Profiles::new(tasks, Profile::bare, loopback)
+    }
+
+    /// Tasks, each with its profile.
+    pub fn new(tasks: Tasks, profile: impl Fn(Arc<Task>) -> Profile, loopback: bool) -> Profiles {
+        let by_name =
+            tasks.iter().map(|task| (task.name().into(), Arc::new(profile(Arc::clone(task))))).collect();
+        Profiles { tasks, by_name, loopback }
+    }
+
+    /// The task that a caller works under.
+    ///
+    /// # Errors
+    /// There is none for this caller; see [`NoTask`].
+    pub fn choose(&self, caller: &Caller, offer: TaskOffer<'_>) -> Result<Arc<Profile>, NoTask> {
+        let task = self.tasks.choose(caller, self.loopback, offer)?;
+        self.by_name.get(task.name()).cloned().ok_or(NoTask::Unknown)
+    }
+
+    /// The profile of a name.
+    pub fn get(&self, name: &str) -> Option<&Arc<Profile>> {
+        self.by_name.get(name)
+    }
+
+    /// All profiles, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Profile>> {
+        self.by_name.values()
+    }
+}
+
+/// Who calls, and under which task.
+#[derive(Clone)]
+pub struct Party {
+    /// The caller.
+    pub who: Arc<Who>,
+    /// The task.
+    pub profile: Arc<Profile>,
+}
+
+impl Party {
+    /// The task's name.
+    pub fn task(&self) -> &str {
+        self.profile.task.name()
+    }
+}
