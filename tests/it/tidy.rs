@@ -253,8 +253,9 @@ fn only_the_edge_names_pingora() {
 
 #[test]
 fn leaves_meet_where_the_design_says() {
-    // `catalog`, `pipeline` and `assemble` carry the compiled task to the stages.
-    let places = ["stages", "config", "adapters", "cli", "catalog", "pipeline", "gate", "assemble"];
+    // `catalog`, `pipeline` and `assemble` carry the compiled task to the stages; `who` is where a principal becomes a
+    // policies' caller.
+    let places = ["stages", "config", "adapters", "cli", "catalog", "pipeline", "gate", "assemble", "who"];
     let mut broken = Vec::new();
     for source in sources(&["gateway"]) {
         let code = source.code();
