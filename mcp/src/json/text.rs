@@ -178,7 +178,7 @@ mod tests {
             (r#"a\"b"c"#, 5),
             (r#"\\\""x"#, 5),
             (r#"\\\\"x"#, 5),
-            (r#"\"\"\""#, 7),
+            (r#"\"\"\"""#, 7),
         ] {
             assert_eq!(string_end(text.as_bytes(), 0), end, "{text}");
         }
