@@ -17,6 +17,8 @@ pub mod key;
 pub mod layout;
 pub mod note;
 pub mod proof;
+pub mod prove;
+pub mod read;
 pub mod recover;
 pub mod span;
 pub mod storage;

@@ -237,7 +237,7 @@ fn run(source: &dyn Source, options: &Options, report: &mut Report) -> io::Resul
     let segments = source.segments()?;
     let keys = Keys::read(source, &segments, options.key.as_ref(), &mut report.findings)?;
     let Some(keys) = keys else {
-        report.problems.push("no key of this log: its first record and its key file are damaged".into());
+        report.problems.push("no key of this log is known".into());
         return Ok(());
     };
     report.log = keys.log().to_owned();
@@ -245,8 +245,17 @@ fn run(source: &dyn Source, options: &Options, report: &mut Report) -> io::Resul
     let anchors = anchors(options, &keys, &mut report.findings);
     let sizes: Vec<u64> = anchors.iter().map(|a| a.size).collect();
     let mut facts = match list::read(source, &segments, &keys, &sizes)? {
-        Ok(list) => walk::walk(source, &segments, &keys, list, &options.receipts)?,
-        Err(why) => chain::walk(source, &segments, &keys, &sizes, &options.receipts, why)?,
+        Ok(list) => {
+            let listed = list.size;
+            let facts = walk::walk(source, &segments, &keys, list, &options.receipts)?;
+            // Records behind the list that are signed: it is the list that was cut.
+            if facts.size > listed && facts.signed > listed {
+                chain::walk(source, &segments, &keys, &sizes, &options.receipts)?
+            } else {
+                facts
+            }
+        }
+        Err(list::NoList) => chain::walk(source, &segments, &keys, &sizes, &options.receipts)?,
     };
     compare(&mut facts, &anchors, options, report);
     report.records = facts.records;

@@ -4,7 +4,7 @@
 use std::io;
 
 use super::keys::Keys;
-use super::list::{NoList, Notes};
+use super::list::Notes;
 use super::source::{Source, Stream};
 use super::walk::{Light, Story, light};
 use super::{Class, Facts, How, Warning};
@@ -32,7 +32,6 @@ pub(crate) fn walk(
     keys: &Keys,
     sizes: &[u64],
     receipts: &[(u64, Digest)],
-    _: NoList,
 ) -> io::Result<Facts> {
     let mut chain = Chain {
         keys,
@@ -56,6 +55,7 @@ pub(crate) fn walk(
     facts.records = line;
     facts.size = if whole { range.size() } else { facts.signed.max(range.size()) };
     if facts.signed == 0 {
+        facts.findings.retain(|f| f.class != Class::EpochGap);
         facts.find(Class::EpochGap, 0, range.size().saturating_sub(1), None);
     }
     if whole {

@@ -61,8 +61,11 @@ impl Keys {
         let Some(first) = pinned.cloned().or_else(|| own.clone()) else { return Ok(None) };
         let mut report = |class, seq| findings.push(Finding { class, first: seq, last: seq, how: None });
         if own.is_some_and(|own| own != first) {
+            // Nothing else can be judged.
             report(Class::UnknownKey, 0);
-        } else if damaged {
+            return Ok(None);
+        }
+        if damaged {
             report(Class::BadSignature, 0);
         }
         let start = Epoch {

@@ -177,6 +177,7 @@ fn ordered(
         return Ok(Err(NoList));
     }
     if facts.signed == 0 {
+        facts.findings.retain(|f| f.class != Class::EpochGap);
         facts.find(Class::EpochGap, 0, range.size().saturating_sub(1), None);
     }
     Ok(Ok(List { parts, size: range.size(), facts, block: Vec::new(), at: None }))

@@ -95,11 +95,14 @@ struct Walk<'a> {
     shift: i128,
     budget: u64,
     rewritten: Vec<(u64, u64)>,
+    /// Leaf hash of the line before.
+    before: Digest,
     flawed: Vec<(u64, How)>,
     more: bool,
 }
 
 /// What a line is.
+#[derive(Clone, Copy)]
 enum Is {
     /// A record of the log.
     Record(u64),
@@ -129,6 +132,7 @@ pub(crate) fn walk(
         shift: 0,
         budget: BUDGET,
         rewritten: Vec::new(),
+        before: keys.genesis(),
         flawed: Vec::new(),
         more: false,
     };
@@ -161,7 +165,7 @@ impl Walk<'_> {
     fn line(&mut self, body: &[u8], flaw: Option<bool>) -> io::Result<()> {
         let leaf = leaf_hash(body);
         let record = light(body);
-        let is = self.what(body, leaf, record.as_ref())?;
+        let is = self.what(body, leaf, record.as_ref(), flaw.is_none())?;
         match is {
             Is::Record(seq) | Is::Rechained(seq) => {
                 self.seen.authentic(seq, self.line);
@@ -169,26 +173,31 @@ impl Walk<'_> {
                 if let Some(record) = &record {
                     self.story.add(record);
                 }
-                if flaw.is_some() {
-                    self.flawed.push((seq, How::Rot));
-                }
-                if let Is::Rechained(seq) = is {
-                    widen(&mut self.rewritten, seq);
+                let chained = record.as_ref().is_some_and(|r| r.prev == self.before);
+                match (is, flaw) {
+                    (_, Some(_)) => self.flawed.push((seq, How::Rot)),
+                    (Is::Rechained(_), None) if chained => widen(&mut self.rewritten, seq),
+                    // Its place was written anew, and not so that the chain would hold.
+                    (Is::Rechained(_), None) => self.flawed.push((seq, How::Edit)),
+                    _ => {}
                 }
             }
             Is::Foreign(claim, other) => {
                 let rot = flaw == Some(false) || record.is_none();
-                self.foreign(claim, if rot { How::Rot } else { How::Edit }, other);
+                // A damaged line may name anything.
+                self.foreign(claim, if rot { How::Rot } else { How::Edit }, other && !rot);
             }
         }
+        self.before = leaf;
         Ok(())
     }
 
     fn foreign(&mut self, claim: Option<u64>, how: How, other_log: bool) {
+        self.before = Digest::default();
         self.seen.foreign.push(Foreign { line: self.line, claim, how, other_log });
     }
 
-    fn what(&mut self, body: &[u8], leaf: Digest, record: Option<&Light<'_>>) -> io::Result<Is> {
+    fn what(&mut self, body: &[u8], leaf: Digest, record: Option<&Light<'_>>, whole: bool) -> io::Result<Is> {
         if self.list.get(self.next)? == Some(leaf) {
             return Ok(Is::Record(self.next));
         }
@@ -206,7 +215,8 @@ impl Walk<'_> {
             self.size += 1;
             return Ok(Is::Record(seq));
         }
-        match self.rechained(body, seq)? {
+        // Rot is nobody's rewriting.
+        match if whole { self.rechained(body, seq)? } else { None } {
             Some(place) => Ok(Is::Rechained(place)),
             None => Ok(Is::Foreign(claim, false)),
         }
@@ -227,7 +237,7 @@ impl Walk<'_> {
         let Some(parts) = Parts::of(body) else { return Ok(None) };
         let shifted = u64::try_from(i128::from(seq) + self.shift).ok();
         let near = (0..=REACH).flat_map(|d| [seq.checked_sub(d), seq.checked_add(d)]).flatten();
-        for place in shifted.into_iter().chain(near) {
+        for place in [Some(self.next), shifted].into_iter().flatten().chain(near) {
             if self.budget == 0 || place >= self.list.size {
                 continue;
             }

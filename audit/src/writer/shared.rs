@@ -219,7 +219,8 @@ impl Shared {
     }
 
     /// Takes nothing more; who waits is told why.
-    pub(crate) fn end(&self, why: &Unavailable) {
+    /// Says that the thread does not go on.
+    pub(crate) fn end(&self, why: &Unavailable) -> bool {
         let (items, commands) = {
             let mut queue = self.queue.lock();
             queue.ended = Some(why.clone());
@@ -230,18 +231,22 @@ impl Shared {
         commands.into_iter().for_each(|c| c.refuse(why));
         let acks = std::mem::take(&mut self.head.lock().unsynced.acks);
         acks.into_iter().for_each(|(slot, _)| slot.complete(Err(why.clone())));
+        false
     }
 
-    pub(crate) fn poison(&self, why: &str) {
+    pub(crate) fn poison(&self, why: &str) -> bool {
         *self.fault.lock() = Some(why.to_owned());
         self.end(&Unavailable::Poisoned(why.to_owned()));
         if let Some(fatal) = &self.options.on_fatal {
             fatal(why);
         }
+        false
     }
 
-    pub(crate) fn note_fault(&self, why: Option<String>) {
+    /// What is wrong now; the thread goes on.
+    pub(crate) fn note_fault(&self, why: Option<String>) -> bool {
         *self.fault.lock() = why;
+        true
     }
 
     pub(crate) fn publish(&self, sealer: &Sealer) {

@@ -29,13 +29,22 @@ pub(crate) fn run(shared: &Shared, mut sealer: Sealer) {
     let now = shared.clock.mono_ns();
     let mut times = Times { signed: now, heartbeat: now, segment: now };
     loop {
-        let (stop, commands) = shared.rest(shared.options.sync_interval, SLEEP);
-        match turn(shared, &mut sealer, &mut times, commands, stop) {
-            Ok(()) if stop => break shared.end(&Unavailable::Closed),
+        let (stop, mut commands) = shared.rest(shared.options.sync_interval, SLEEP);
+        let result = turn(shared, &mut sealer, &mut times, &mut commands, stop);
+        let why = result.as_ref().err().map(unavailable);
+        let go_on = match result {
+            Ok(()) if stop => shared.end(&Unavailable::Closed),
             Ok(()) => shared.note_fault(None),
-            Err(Fault::Later(why)) if stop => break shared.end(&Unavailable::Write(why)),
+            Err(Fault::Later(why)) if stop => shared.end(&Unavailable::Write(why)),
             Err(Fault::Later(why)) => shared.note_fault(Some(why)),
-            Err(Fault::Fatal(why)) => break shared.poison(&why),
+            Err(Fault::Fatal(why)) => shared.poison(&why),
+        };
+        // Those that were not reached.
+        if let Some(why) = why {
+            commands.into_iter().for_each(|c| c.refuse(&why));
+        }
+        if !go_on {
+            break;
         }
     }
 }
@@ -44,7 +53,7 @@ fn turn(
     shared: &Shared,
     sealer: &mut Sealer,
     times: &mut Times,
-    commands: Vec<Command>,
+    commands: &mut Vec<Command>,
     stop: bool,
 ) -> Result<(), Fault> {
     due(shared, times);
@@ -67,7 +76,7 @@ fn turn(
         times.signed = now;
         sign(shared, sealer)?;
     }
-    for command in commands {
+    for command in commands.drain(..) {
         obey(shared, sealer, times, command)?;
     }
     let age = now.saturating_sub(times.segment);
@@ -160,8 +169,7 @@ fn obey(shared: &Shared, sealer: &mut Sealer, times: &mut Times, command: Comman
             let result = sealer.hand_over(&mut head, key);
             reply.complete(match &result {
                 Ok(vkey) => Ok(vkey.to_string().into()),
-                Err(Fault::Fatal(why)) => Err(Unavailable::Poisoned(why.clone())),
-                Err(Fault::Later(why)) => Err(Unavailable::Write(why.clone())),
+                Err(fault) => Err(unavailable(fault)),
             });
             result?;
             times.segment = shared.clock.mono_ns();
@@ -175,8 +183,14 @@ fn obey(shared: &Shared, sealer: &mut Sealer, times: &mut Times, command: Comman
 fn answer(result: &Result<(), Fault>, last: Option<Arc<str>>) -> Result<Arc<str>, Unavailable> {
     match result {
         Ok(()) => last.ok_or_else(|| Unavailable::Write("nothing is signed yet".into())),
-        Err(Fault::Fatal(why)) => Err(Unavailable::Poisoned(why.clone())),
-        Err(Fault::Later(why)) => Err(Unavailable::Write(why.clone())),
+        Err(fault) => Err(unavailable(fault)),
+    }
+}
+
+fn unavailable(fault: &Fault) -> Unavailable {
+    match fault {
+        Fault::Fatal(why) => Unavailable::Poisoned(why.clone()),
+        Fault::Later(why) => Unavailable::Write(why.clone()),
     }
 }
 
