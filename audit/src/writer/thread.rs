@@ -81,7 +81,7 @@ fn turn(
     }
     let age = now.saturating_sub(times.segment);
     let grown = sealer.offset >= shared.options.segment_bytes;
-    if grown || (age >= shared.options.segment_ns && sealer.offset > 0) {
+    if !stop && (grown || (age >= shared.options.segment_ns && sealer.offset > 0)) {
         times.segment = now;
         let mut head = shared.head.lock();
         settle_locked(shared, sealer, &mut head)?;

@@ -424,9 +424,31 @@ pub(crate) fn segments(base: &Base) -> Vec<Case> {
             b.map(|b| files.0.insert(name(one), b));
         }
         let mut case = base.case(format!("segments-{one}-{two}-swapped"), files);
-        case.verdict = "MOVED";
-        case.exit = 1;
+        // Which of two neighbours of one length moved can't be told: both are named.
+        let (a, b) = ((base.firsts[one], end(one)), (base.firsts[two], end(two)));
+        case = match (two - one, (a.1 - a.0).cmp(&(b.1 - b.0))) {
+            (1, std::cmp::Ordering::Less) => expect(case, "MOVED", &[("MOVED", a.0, a.1 - 1)]),
+            (1, std::cmp::Ordering::Greater) => expect(case, "MOVED", &[("MOVED", b.0, b.1 - 1)]),
+            (1, std::cmp::Ordering::Equal) => expect(case, "MOVED", &[("MOVED", a.0, b.1 - 1)]),
+            _ => expect(case, "MOVED", &[("MOVED", a.0, a.1 - 1), ("MOVED", b.0, b.1 - 1)]),
+        };
         all.push(case);
+    }
+    all
+}
+
+/// Single flipped bits of records.
+pub(crate) fn flips(base: &Base, count: u64, random: &mut Random) -> Vec<Case> {
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let mut lines = base.lines();
+        let seq = random.below(base.size());
+        let segment = base.segment_of(seq);
+        let bytes = &mut lines[segment][(seq - base.firsts[segment]) as usize];
+        let bit = random.below(bytes.len() as u64 * 8) as usize;
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let case = base.case(format!("flip-{seq}-bit-{bit}"), base.with_lines(&lines));
+        all.push(expect(case, "EDITED", &[("EDITED", seq, seq)]));
     }
     all
 }

@@ -41,7 +41,8 @@ struct State {
     diary: Vec<Op>,
     operations: u64,
     fail: Option<(u64, Failure, bool)>,
-    pub(crate) fired: bool,
+    fail_sync: bool,
+    fired: bool,
 }
 
 #[derive(Clone, Default)]
@@ -72,6 +73,11 @@ impl FakeDisk {
     pub(crate) fn fail(&self, n: u64, failure: Failure, forever: bool) {
         let mut state = self.0.lock();
         (state.operations, state.fail, state.fired) = (0, Some((n, failure, forever)), false);
+    }
+
+    /// The next sync fails, and what it was to sync is gone.
+    pub(crate) fn fail_sync(&self) {
+        self.0.lock().fail_sync = true;
     }
 
     /// Works again; says whether anything failed.
@@ -110,12 +116,18 @@ impl FakeDisk {
         None
     }
 
+    /// An operation that needs no space. Only writes are interrupted or short.
     fn attempt(&self) -> io::Result<()> {
         match self.count() {
-            None | Some(Failure::Short) => Ok(()),
+            Some(Failure::Error(5)) => Err(io::Error::from_raw_os_error(5)),
+            _ => Ok(()),
+        }
+    }
+
+    fn make(&self) -> io::Result<()> {
+        match self.count() {
             Some(Failure::Error(code)) => Err(io::Error::from_raw_os_error(code)),
-            // Only writes are interrupted or short.
-            Some(Failure::Interrupted) => Ok(()),
+            _ => Ok(()),
         }
     }
 }
@@ -156,6 +168,9 @@ impl StoredFile for FakeFile {
 
     fn sync(&self) -> io::Result<()> {
         self.disk.attempt()?;
+        if std::mem::take(&mut self.disk.0.lock().fail_sync) {
+            return Err(io::Error::from_raw_os_error(5));
+        }
         self.disk.0.lock().diary.push(Op::Sync(self.inode));
         Ok(())
     }
@@ -188,7 +203,7 @@ impl Storage for FakeDisk {
             (None, Mode::Read) => return Err(io::ErrorKind::NotFound.into()),
             (Some(inode), Mode::Read | Mode::Append) => inode,
             (_, Mode::Create | Mode::Append) => {
-                self.attempt()?;
+                self.make()?;
                 let mut state = self.0.lock();
                 let inode = state.files.len();
                 state.files.push(Vec::new());
