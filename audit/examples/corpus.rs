@@ -1,6 +1,12 @@
 //! Writes the tamper corpus to a folder: `cargo run -p tollgate-audit --example corpus -- DIR`. Each case is a
 //! directory with a log's files in `log/` and what a verifier must say in `expected.json`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout
+)]
 #![allow(dead_code)]
 
 #[path = "../tests/it/corpus.rs"]

@@ -131,7 +131,8 @@ impl Totals {
 
     fn run(&mut self, entry: &Entry) -> Option<&mut RunTotals> {
         let run = entry.run.clone()?;
-        let key = RunKey { principal: Principal::of(entry), task: entry.task.clone().unwrap_or_default(), run };
+        let key =
+            RunKey { principal: Principal::of(entry), task: entry.task.clone().unwrap_or_default(), run };
         let totals = self.runs.entry(key).or_default();
         totals.last = entry.ts.clone();
         Some(totals)

@@ -184,9 +184,7 @@ impl<R: Read> Frames<R> {
             return Shape::Flawed { body: Some((HEAD + length, false)), next: HEAD + length + 1 };
         }
         match newline {
-            Some(end) => {
-                Shape::Flawed { body: (end >= HEAD).then_some((end, false)), next: end + 1 }
-            }
+            Some(end) => Shape::Flawed { body: (end >= HEAD).then_some((end, false)), next: end + 1 },
             None if self.ended => Shape::Torn,
             None => Shape::Endless,
         }

@@ -47,7 +47,8 @@ impl SigningKey {
     /// # Errors
     /// The library refuses the seed; it has no reason to.
     pub fn from_seed(seed: [u8; 32]) -> io::Result<SigningKey> {
-        let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|_| io::Error::other("no Ed25519 seed"))?;
+        let pair =
+            Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|_| io::Error::other("no Ed25519 seed"))?;
         Ok(SigningKey { pair, seed })
     }
 
@@ -95,7 +96,8 @@ impl SigningKey {
     /// # Errors
     /// There is none, its group or others may read or write it, or it holds no key.
     pub fn load(path: &Path) -> io::Result<SigningKey> {
-        let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", path.display()));
+        let invalid =
+            |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", path.display()));
         let meta = std::fs::metadata(path)?;
         if !meta.is_file() || meta.permissions().mode() & 0o077 != 0 {
             return Err(invalid("a signing key must be a file of mode 0600"));

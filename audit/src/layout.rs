@@ -49,7 +49,9 @@ mod tests {
     fn z20_only_our_own_names_are_read() {
         assert_eq!(parse("00000012.log"), Some((12, LOG)));
         assert_eq!(parse("123456789.leaves"), Some((123_456_789, LEAVES)));
-        for other in ["12.log", "000000012.log", "00000012.log.new", "+0000012.log", "00000012", "../00000001.log"] {
+        for other in
+            ["12.log", "000000012.log", "00000012.log.new", "+0000012.log", "00000012", "../00000001.log"]
+        {
             assert_eq!(parse(other), None, "{other}");
         }
         assert!(is_instance("gw-1") && !is_instance("..") && !is_instance("a/b") && !is_instance(""));

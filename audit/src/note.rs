@@ -83,7 +83,8 @@ impl Note {
     ) -> Result<&'k VerifierKey, NoteError> {
         let mut found = None;
         for signature in &self.signatures {
-            let known = keys.clone().into_iter().find(|k| k.name() == signature.name && k.id() == signature.id);
+            let known =
+                keys.clone().into_iter().find(|k| k.name() == signature.name && k.id() == signature.id);
             if let Some(key) = known {
                 if !key.verify(self.text.as_bytes(), &signature.bytes) {
                     return Err(NoteError::BadSignature);
@@ -99,7 +100,11 @@ fn signature(line: &str) -> Option<Signature> {
     let (name, encoded) = line.strip_prefix("— ")?.split_once(' ')?;
     let bytes = BASE64_STANDARD.decode(encoded).ok()?;
     let (id, rest) = bytes.split_first_chunk::<4>()?;
-    (is_name(name) && !rest.is_empty()).then(|| Signature { name: name.to_owned(), id: *id, bytes: rest.to_vec() })
+    (is_name(name) && !rest.is_empty()).then(|| Signature {
+        name: name.to_owned(),
+        id: *id,
+        bytes: rest.to_vec(),
+    })
 }
 
 /// A tree's head.

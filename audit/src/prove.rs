@@ -33,7 +33,10 @@ pub enum ProveError {
 ///
 /// # Errors
 /// A file can't be read.
-pub fn newest_checkpoint(source: &dyn Source, keys: &[VerifierKey]) -> io::Result<Option<(Checkpoint, String)>> {
+pub fn newest_checkpoint(
+    source: &dyn Source,
+    keys: &[VerifierKey],
+) -> io::Result<Option<(Checkpoint, String)>> {
     for segment in source.segments()?.into_iter().rev() {
         let Some(file) = source.open(&layout::name(segment, CHECKPOINTS))? else { continue };
         let mut frames = frame::Frames::with_limit(Whole(file, 0), MAX_NOTE);

@@ -243,7 +243,8 @@ fn assemble(principal: Principal, task: Text, mut records: Vec<Record>) -> Run {
     // The index was given at the intent, over all replicas. A refusal has none and stays by its time.
     calls.sort_by(|a, b| order(&a.first.entry).cmp(&order(&b.first.entry)));
     let mut indexed: Vec<RunCall> = Vec::with_capacity(calls.len());
-    let mut by_index: Vec<RunCall> = calls.iter().filter(|c| c.first.entry.index.is_some()).cloned().collect();
+    let mut by_index: Vec<RunCall> =
+        calls.iter().filter(|c| c.first.entry.index.is_some()).cloned().collect();
     by_index.sort_by_key(|c| c.first.entry.index);
     let mut by_index = by_index.into_iter();
     for call in calls {

@@ -111,7 +111,11 @@ struct Scan {
 }
 
 /// Reads what is there; `None` when there is no log. Cuts torn ends.
-pub(crate) fn recover(storage: &dyn Storage, dir: &Path, guard: Option<&[u8]>) -> Result<Option<Recovered>, Error> {
+pub(crate) fn recover(
+    storage: &dyn Storage,
+    dir: &Path,
+    guard: Option<&[u8]>,
+) -> Result<Option<Recovered>, Error> {
     let names = storage.list(dir).map_err(Error::io(format!("listing {}", dir.display())))?;
     let mut segments: Vec<u64> =
         names.iter().filter_map(|n| layout::parse(n)).filter(|(_, e)| *e == LOG).map(|(s, _)| s).collect();
@@ -193,7 +197,8 @@ impl Reader<'_> {
             roots: Vec::new(),
         };
         let first = self.epochs.first().map(|(epoch, _)| epoch.prev);
-        let genesis = first.ok_or_else(|| Error::Damaged { seq: 0, why: "the file `keys` is not whole".into() })?;
+        let genesis =
+            first.ok_or_else(|| Error::Damaged { seq: 0, why: "the file `keys` is not whole".into() })?;
         if segment == 0 {
             return Ok(empty(genesis));
         }
@@ -208,7 +213,10 @@ impl Reader<'_> {
             state = Scan { leaves: Vec::new(), roots: Vec::new(), ..state };
             self.scan(before, &mut state, &[])?;
             if state.end != state.file {
-                return Err(Error::Damaged { seq: state.range.size(), why: format!("in closed segment {before}") });
+                return Err(Error::Damaged {
+                    seq: state.range.size(),
+                    why: format!("in closed segment {before}"),
+                });
             }
         }
         Ok(state)
@@ -225,7 +233,8 @@ impl Reader<'_> {
 
     fn header(&self, segment: u64) -> Result<Option<Entry>, Error> {
         let path = layout::path(self.dir, segment, LOG);
-        let file = self.storage.open(&path, Mode::Read).map_err(Error::io(format!("opening {}", path.display())))?;
+        let file =
+            self.storage.open(&path, Mode::Read).map_err(Error::io(format!("opening {}", path.display())))?;
         let mut frames = Frames::new(ReadFrom::new(file, 0, u64::MAX));
         match frames.next() {
             Ok(Some((_, Frame::Whole(body)))) => Ok(Entry::parse(body)),
@@ -268,7 +277,8 @@ impl Reader<'_> {
         }
         let (signed, checkpoints_size) = self.checkpoint(segment)?;
         let guard = guard.map(|g| Checkpoint::open(g, self.keys()).map(|(c, _)| c));
-        let guard = guard.transpose().map_err(|e| Error::Invalid(format!("the guard is not this log's: {e}")))?;
+        let guard =
+            guard.transpose().map_err(|e| Error::Invalid(format!("the guard is not this log's: {e}")))?;
         let mut state = self.start(segment)?;
         let base = state.range.size();
         let footer = if segment > 0 { self.checkpoint(segment - 1)?.0 } else { None };

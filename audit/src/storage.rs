@@ -134,16 +134,8 @@ impl StoredFile for DiskFile {
 }
 
 /// NFS, SMB, CIFS, SMB2, 9P, Ceph, AFS and Lustre, by the numbers of statfs(2).
-const NETWORK: [u64; 8] = [
-    0x6969,
-    0x517b,
-    0xff53_4d42,
-    0xfe53_4d42,
-    0x0102_1997,
-    0x00c3_6400,
-    0x5346_414f,
-    0x0bd0_0bd0,
-];
+const NETWORK: [u64; 8] =
+    [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x5346_414f, 0x0bd0_0bd0];
 
 impl Storage for Disk {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {

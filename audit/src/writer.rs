@@ -209,14 +209,18 @@ impl Journal {
     ///
     /// # Errors
     /// The call must not be sent.
-    pub async fn intent(self: &Arc<Journal>, mut entry: Entry) -> Result<(Receipt, OutcomeSlot), Unavailable> {
+    pub async fn intent(
+        self: &Arc<Journal>,
+        mut entry: Entry,
+    ) -> Result<(Receipt, OutcomeSlot), Unavailable> {
         entry.kind = Kind::Intent;
         let mut outcome = Entry { call: entry.call.clone(), ..Entry::new(Kind::Outcome) };
         outcome.reason = Some(Text::Borrowed("abandoned"));
         outcome.outcome = Some(Text::Borrowed("unknown"));
         self.shared.places.take(2).await;
         let intent = Slot::new();
-        let guard = OutcomeSlot { journal: self.clone(), intent: intent.clone(), fallback: Some(Box::new(outcome)) };
+        let guard =
+            OutcomeSlot { journal: self.clone(), intent: intent.clone(), fallback: Some(Box::new(outcome)) };
         let item = Item { entry, slot: intent.clone(), keep: false, after: None, place: true };
         let receipt = match self.submit(item) {
             Ok(slot) => Ticket(slot).await,

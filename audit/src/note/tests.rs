@@ -70,7 +70,9 @@ fn z14_what_is_not_exactly_a_note_is_refused() {
     // The last two bits of the last digit before the padding are free: only zero is canonical.
     let loose = note.trim_end_matches("=\n");
     let last = loose.chars().last().unwrap();
-    for digit in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".chars().filter(|d| *d != last) {
+    for digit in
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".chars().filter(|d| *d != last)
+    {
         let text = format!("{}{digit}=\n", &loose[..loose.len() - 1]);
         assert!(Checkpoint::open(text.as_bytes(), [&key]).is_err(), "{digit}");
     }

@@ -68,13 +68,8 @@ impl Keys {
         if damaged {
             report(Class::BadSignature, 0);
         }
-        let start = Epoch {
-            epoch: 0,
-            prev: genesis(&first),
-            seq: 0,
-            sig: String::new(),
-            vkey: first.to_string(),
-        };
+        let start =
+            Epoch { epoch: 0, prev: genesis(&first), seq: 0, sig: String::new(), vkey: first.to_string() };
         let mut epochs = vec![(start, first)];
         candidates.iter().for_each(|candidate| extend(&mut epochs, candidate));
         for (at, candidate) in candidates.iter().enumerate().filter(|(_, c)| c.epoch > 0) {

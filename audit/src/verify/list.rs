@@ -158,8 +158,7 @@ fn ordered(
     keys: &Keys,
     sizes: &[u64],
 ) -> io::Result<Result<List, NoList>> {
-    let mut pass =
-        Pass { keys, sizes, range: Range::default(), facts: Facts::default(), bridged: false };
+    let mut pass = Pass { keys, sizes, range: Range::default(), facts: Facts::default(), bridged: false };
     let mut parts = Vec::new();
     for (at, segment) in segments.iter().enumerate() {
         pass.bridge(source, *segment)?;
@@ -200,7 +199,13 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn segment(&mut self, source: &dyn Source, segment: u64, end: u64, last: bool) -> io::Result<Result<(), NoList>> {
+    fn segment(
+        &mut self,
+        source: &dyn Source,
+        segment: u64,
+        end: u64,
+        last: bool,
+    ) -> io::Result<Result<(), NoList>> {
         let mut leaves = io::BufReader::with_capacity(64 * 1024, Stream::open(source, segment, LEAVES)?);
         let mut notes = Notes::open(source, segment, self.keys)?;
         let start = self.range.size();

@@ -78,14 +78,18 @@ impl Source for DirSource {
         let path = self.0.join(name);
         // A pipe must not be waited for, and a link may lead anywhere.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = OpenOptions::new().read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or(0)).open(&path);
+        let file =
+            OpenOptions::new().read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or(0)).open(&path);
         let file = match file {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(io::Error::new(e.kind(), format!("{}: {e}", path.display()))),
         };
         if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{}: no regular file", path.display())));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{}: no regular file", path.display()),
+            ));
         }
         Ok(Some(Arc::new(Plain(file))))
     }

@@ -312,7 +312,12 @@ impl<'a> Parts<'a> {
         let from = seq + usize::from(quoted);
         let digits = body.get(from..)?.iter().take_while(|b| b.is_ascii_digit()).count();
         let end = from + digits + usize::from(quoted);
-        Some(Parts { head: body.get(..prev)?, middle: body.get(prev + 64..seq)?, tail: body.get(end..)?, quoted })
+        Some(Parts {
+            head: body.get(..prev)?,
+            middle: body.get(prev + 64..seq)?,
+            tail: body.get(end..)?,
+            quoted,
+        })
     }
 
     fn leaf(&self, prev: Digest, seq: u64) -> Digest {

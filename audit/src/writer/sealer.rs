@@ -215,5 +215,7 @@ impl Sealer {
 }
 
 fn corrupt(seq: u64) -> Fault {
-    Fault::Fatal(format!("record {seq} is not what was written: memory, the disk or another process changed it"))
+    Fault::Fatal(format!(
+        "record {seq} is not what was written: memory, the disk or another process changed it"
+    ))
 }

@@ -101,7 +101,10 @@ impl Shared {
         self.queue.lock().items.push_back(own(entry));
     }
 
-    pub(crate) fn command<T>(&self, make: impl FnOnce(Arc<Slot<T>>) -> Command) -> Result<Ticket<T>, Unavailable> {
+    pub(crate) fn command<T>(
+        &self,
+        make: impl FnOnce(Arc<Slot<T>>) -> Command,
+    ) -> Result<Ticket<T>, Unavailable> {
         let slot = Slot::new();
         let mut queue = self.queue.lock();
         if let Some(why) = &queue.ended {
@@ -139,13 +142,13 @@ impl Shared {
         }
     }
 
-    /// Writes everything that is queued now.
-    pub(crate) fn drain_blocking(&self) -> Result<(), String> {
+    /// Writes everything that is queued now; says whether that went well.
+    pub(crate) fn drain_blocking(&self) -> Result<bool, String> {
         self.drain_into(&mut self.head.lock())
     }
 
     /// An error is a file whose end isn't known any more.
-    fn drain_into(&self, head: &mut Head) -> Result<(), String> {
+    fn drain_into(&self, head: &mut Head) -> Result<bool, String> {
         while head.unsynced.bytes < MAX_UNSYNCED {
             let mut batch: VecDeque<Item> = {
                 let mut queue = self.queue.lock();
@@ -172,11 +175,11 @@ impl Shared {
                 Some(Unavailable::Poisoned(why)) => return Err(why),
                 Some(error) => {
                     self.refuse_waiting(&error);
-                    break;
+                    return Ok(false);
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn requeue(&self, kept: VecDeque<Item>, rest: VecDeque<Item>) {

@@ -174,7 +174,10 @@ impl Journal {
         let thread = {
             let shared = shared.clone();
             let run = move || thread::run(&shared, sealer);
-            std::thread::Builder::new().name("journal".into()).spawn(run).map_err(Error::io("starting the thread"))?
+            std::thread::Builder::new()
+                .name("journal".into())
+                .spawn(run)
+                .map_err(Error::io("starting the thread"))?
         };
         let thread = Mutex::new(Some(thread));
         Ok(Arc::new(Journal { shared, thread, opened, log, first_key, _lock: lock }))
@@ -182,10 +185,20 @@ impl Journal {
 }
 
 /// What comes first: what was cut, the calls whose end nobody knows, and who writes from here on.
-fn first_records(options: &Options, found: &Recovered, new: bool, epoch: u64, key: &VerifierKey) -> Vec<Entry> {
+fn first_records(
+    options: &Options,
+    found: &Recovered,
+    new: bool,
+    epoch: u64,
+    key: &VerifierKey,
+) -> Vec<Entry> {
     let mut all = Vec::new();
     if let Some((bytes, digest)) = found.dropped {
-        all.push(Entry { bytes_dropped: Some(Int(bytes)), digest: Some(digest), ..Entry::new(Kind::Recovered) });
+        all.push(Entry {
+            bytes_dropped: Some(Int(bytes)),
+            digest: Some(digest),
+            ..Entry::new(Kind::Recovered)
+        });
     }
     let mut orphans: Vec<&Entry> = found.totals.open.values().collect();
     orphans.sort_by_key(|e| e.seq);
@@ -275,7 +288,8 @@ fn build(
 /// Writes, syncs and signs the first records.
 fn begin(head: &mut Head, sealer: &mut Sealer, first: Vec<Entry>) -> Result<(), Error> {
     let mut items: std::collections::VecDeque<Item> = first.into_iter().map(own).collect();
-    let failed = |why: String| Error::Io { what: "beginning the journal".into(), error: std::io::Error::other(why) };
+    let failed =
+        |why: String| Error::Io { what: "beginning the journal".into(), error: std::io::Error::other(why) };
     while !items.is_empty() {
         head.write(&mut items).map_err(|refused: super::head::Refused| match refused.error {
             Unavailable::Write(why) | Unavailable::Poisoned(why) => failed(why),
@@ -284,7 +298,9 @@ fn begin(head: &mut Head, sealer: &mut Sealer, first: Vec<Entry>) -> Result<(), 
     }
     head.file.sync().map_err(Error::io("syncing the segment"))?;
     let unsynced = std::mem::take(&mut head.unsynced);
-    sealer.absorb(head.offset, &unsynced.leaves).and_then(|()| sealer.sign(head.offset)).map_err(|fault| match fault {
-        Fault::Fatal(why) | Fault::Later(why) => failed(why),
+    sealer.absorb(head.offset, &unsynced.leaves).and_then(|()| sealer.sign(head.offset)).map_err(|fault| {
+        match fault {
+            Fault::Fatal(why) | Fault::Later(why) => failed(why),
+        }
     })
 }

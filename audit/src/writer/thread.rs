@@ -62,10 +62,10 @@ fn turn(
     }
     let now = shared.clock.mono_ns();
     loop {
-        shared.drain_blocking().map_err(Fault::Fatal)?;
+        let wrote = shared.drain_blocking().map_err(Fault::Fatal)?;
         settle(shared, sealer)?;
-        // `strict`: those who came during the sync are written now, as one batch.
-        if !shared.has_work() {
+        // `strict`: those who came during the sync are written now, as one batch. What could not be written waits.
+        if !wrote || !shared.has_work() {
             break;
         }
         if shared.clock.mono_ns().saturating_sub(times.signed) >= SIGN_NS {
@@ -106,7 +106,11 @@ fn due(shared: &Shared, times: &mut Times) {
     if now.saturating_sub(times.signed) >= SIGN_NS {
         for (reason, count) in shared.take_counts() {
             let count = Some(Int(count));
-            shared.push_own(Entry { reason: Some(Text::Borrowed(reason)), count, ..Entry::new(Kind::DeniedCount) });
+            shared.push_own(Entry {
+                reason: Some(Text::Borrowed(reason)),
+                count,
+                ..Entry::new(Kind::DeniedCount)
+            });
         }
     }
 }

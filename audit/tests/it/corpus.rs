@@ -88,7 +88,8 @@ pub(crate) fn base(shape: Shape) -> Base {
         } else if number % 3 == 0 && size + 3 < shape.records {
             call(&journal, number);
         } else {
-            block_on(journal.record(Entry { sub: Some("é\"\\".into()), ..Entry::new(Kind::Denied) })).unwrap();
+            block_on(journal.record(Entry { sub: Some("é\"\\".into()), ..Entry::new(Kind::Denied) }))
+                .unwrap();
         }
         if number % 40 == 13 {
             notes.push(note(&journal));
@@ -171,7 +172,14 @@ impl Base {
     }
 
     pub(crate) fn case(&self, name: impl Into<String>, files: Files) -> Case {
-        Case { name: name.into(), files, options: self.anchored(), verdict: "OK", exit: 0, findings: Vec::new() }
+        Case {
+            name: name.into(),
+            files,
+            options: self.anchored(),
+            verdict: "OK",
+            exit: 0,
+            findings: Vec::new(),
+        }
     }
 
     pub(crate) fn segment_of(&self, seq: u64) -> usize {
@@ -269,7 +277,11 @@ pub(crate) fn moves(base: &Base, seq: u64, other: u64) -> Vec<Case> {
     let mut lines = base.lines();
     lines[segment].remove(place);
     let class = if seq == last { "TRUNCATED" } else { "MISSING" };
-    all.push(expect(base.case(format!("delete-{seq}"), base.with_lines(&lines)), class, &[(class, seq, seq)]));
+    all.push(expect(
+        base.case(format!("delete-{seq}"), base.with_lines(&lines)),
+        class,
+        &[(class, seq, seq)],
+    ));
     let mut lines = base.lines();
     let copy = lines[segment][place].clone();
     lines[segment].insert(place + 1, copy.clone());
@@ -302,7 +314,11 @@ pub(crate) fn moves(base: &Base, seq: u64, other: u64) -> Vec<Case> {
         let one = [("MOVED", low, high)];
         let two = [("MOVED", low, low), ("MOVED", high, high)];
         let findings: &[_] = if high == low + 1 { &one } else { &two };
-        all.push(expect(base.case(format!("swap-{seq}-{other}"), base.with_lines(&lines)), "MOVED", findings));
+        all.push(expect(
+            base.case(format!("swap-{seq}-{other}"), base.with_lines(&lines)),
+            "MOVED",
+            findings,
+        ));
     }
     if seq > 0 && seq < last {
         let rest = base.bodies[seq as usize + 1..].to_vec();
@@ -384,8 +400,13 @@ pub(crate) fn sides(base: &Base) -> Vec<Case> {
     let mut gone = base.files.clone();
     gone.0.remove(&leaves);
     all.push(expect(base.case("leaves-deleted", gone), "OK", &[]));
-    let checkpoints: BTreeMap<String, Arc<Vec<u8>>> =
-        base.files.0.iter().filter(|(n, _)| !n.ends_with(".checkpoints")).map(|(n, b)| (n.clone(), b.clone())).collect();
+    let checkpoints: BTreeMap<String, Arc<Vec<u8>>> = base
+        .files
+        .0
+        .iter()
+        .filter(|(n, _)| !n.ends_with(".checkpoints"))
+        .map(|(n, b)| (n.clone(), b.clone()))
+        .collect();
     let mut case = base.case("checkpoints-deleted", Files(checkpoints));
     case.options = base.pinned();
     all.push(expect(case, "EPOCH_GAP", &[("EPOCH_GAP", 0, base.size() - 1)]));

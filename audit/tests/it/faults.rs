@@ -65,7 +65,12 @@ fn check(disk: &FakeDisk, taken: &[Receipt], what: &str) {
     let files = disk.files(dir);
     let records = all(&files, &Filter::default()).unwrap();
     for receipt in taken {
-        assert_eq!(records.get(receipt.seq as usize).map(|r| r.leaf), Some(receipt.leaf), "{what}: {}", receipt.seq);
+        assert_eq!(
+            records.get(receipt.seq as usize).map(|r| r.leaf),
+            Some(receipt.leaf),
+            "{what}: {}",
+            receipt.seq
+        );
     }
     let with = verify::Options { key: Some(journal.first_key().clone()), ..Default::default() };
     let report = verify(&files, &with);
@@ -74,7 +79,13 @@ fn check(disk: &FakeDisk, taken: &[Receipt], what: &str) {
 
 #[test]
 fn z4_every_operation_fails_once_and_for_ever() {
-    let ways = [Failure::Error(EIO), Failure::Error(ENOSPC), Failure::Error(EDQUOT), Failure::Short, Failure::Interrupted];
+    let ways = [
+        Failure::Error(EIO),
+        Failure::Error(ENOSPC),
+        Failure::Error(EDQUOT),
+        Failure::Short,
+        Failure::Interrupted,
+    ];
     for durability in [Durability::Buffered, Durability::Strict] {
         for failure in ways {
             for forever in [false, true] {
@@ -88,7 +99,6 @@ fn z4_every_operation_fails_once_and_for_ever() {
                     disk.fail(n, failure, forever);
                     let taken = work(&journal);
                     let fired = disk.heal();
-                    eprintln!("{durability:?} {failure:?} {forever} {n} {fired} {:?}", std::time::Instant::now());
                     drop(journal);
                     check(&disk, &taken, &format!("{durability:?}, {failure:?} at {n}, for ever: {forever}"));
                     if !fired {

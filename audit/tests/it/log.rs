@@ -36,7 +36,8 @@ fn a_closed_log_is_proven_with_its_key_and_its_last_checkpoint() {
         };
         let report = check(&journal.opened().dir, &with);
         assert_eq!((report.verdict, report.records, report.sealed), (Verdict::Ok, 42, 42), "{report:?}");
-        let unanchored = check(&journal.opened().dir, &verify::Options { checkpoints: vec![], receipts: vec![], ..with });
+        let unanchored =
+            check(&journal.opened().dir, &verify::Options { checkpoints: vec![], receipts: vec![], ..with });
         assert_eq!((unanchored.verdict, unanchored.horizon()), (Verdict::OkUnanchored, Some(41)));
         let unpinned = check(&journal.opened().dir, &verify::Options::default());
         assert_eq!(unpinned.verdict, Verdict::OkUnpinned);
@@ -54,11 +55,17 @@ fn z21_a_crash_after_the_intent_leaves_an_unknown_outcome() {
     drop(slot);
     let journal = Journal::open(options(copy.path())).unwrap();
     assert_eq!(journal.opened().orphans, 1);
-    let found = read::all(&DirSource::new(&journal.opened().dir), &Filter { call: Some("c1".into()), ..Filter::default() });
+    let found = read::all(
+        &DirSource::new(&journal.opened().dir),
+        &Filter { call: Some("c1".into()), ..Filter::default() },
+    );
     let found = found.unwrap();
     assert_eq!(found.len(), 2);
     let last = &found[1].entry;
-    assert_eq!((last.kind, last.outcome.as_deref(), last.reason.as_deref()), (Kind::Outcome, Some("unknown"), Some("crashed")));
+    assert_eq!(
+        (last.kind, last.outcome.as_deref(), last.reason.as_deref()),
+        (Kind::Outcome, Some("unknown"), Some("crashed"))
+    );
     assert_eq!((last.server.as_deref(), last.index), (Some("docs"), intent(1).index));
 }
 
@@ -69,7 +76,10 @@ fn a_dropped_slot_records_that_nobody_knows_the_outcome() {
     let (_, slot) = block_on(journal.intent(intent(1))).unwrap();
     drop(slot);
     journal.close();
-    let found = read::all(&DirSource::new(&journal.opened().dir), &Filter { call: Some("c1".into()), ..Filter::default() });
+    let found = read::all(
+        &DirSource::new(&journal.opened().dir),
+        &Filter { call: Some("c1".into()), ..Filter::default() },
+    );
     assert_eq!(found.unwrap()[1].entry.reason.as_deref(), Some("abandoned"));
 }
 
@@ -104,7 +114,10 @@ fn l4_totals_are_the_same_after_a_restart_and_over_rotations() {
     again.close();
     drop(again);
     let snapshots: Vec<_> = std::fs::read_dir(&log).unwrap().map(|e| e.unwrap().path()).collect();
-    snapshots.iter().filter(|p| p.extension().is_some_and(|e| e == "snapshot")).for_each(|p| std::fs::remove_file(p).unwrap());
+    snapshots
+        .iter()
+        .filter(|p| p.extension().is_some_and(|e| e == "snapshot"))
+        .for_each(|p| std::fs::remove_file(p).unwrap());
     let again = Journal::open(options(dir.path())).unwrap();
     again.totals(|now| assert_eq!(*now, before));
 }
@@ -117,7 +130,8 @@ fn a_runs_calls_are_read_in_order_from_the_chain_alone() {
         call(&journal, n);
     }
     let refusal = Entry { run: Some("r1".into()), ..Entry::new(Kind::Denied) };
-    block_on(journal.record(Entry { sub: Some("u1".into()), task: Some("support".into()), ..refusal })).unwrap();
+    block_on(journal.record(Entry { sub: Some("u1".into()), task: Some("support".into()), ..refusal }))
+        .unwrap();
     let stranger = Entry { sub: Some("u2".into()), ..intent(0) };
     drop(block_on(journal.intent(stranger)).unwrap());
     journal.close();
@@ -168,11 +182,17 @@ fn z16_clock_steps_are_records_and_warnings() {
         call(&journal, 2);
     }
     journal.close();
-    let steps = read::all(&DirSource::new(&journal.opened().dir), &Filter { kinds: vec![Kind::ClockStep], ..Filter::default() });
+    let steps = read::all(
+        &DirSource::new(&journal.opened().dir),
+        &Filter { kinds: vec![Kind::ClockStep], ..Filter::default() },
+    );
     let steps: Vec<i64> = steps.unwrap().iter().filter_map(|r| r.entry.step_ms).collect();
     assert_eq!(steps.len(), 3);
     assert_eq!(steps[0], -3_605_000);
-    let report = check(&journal.opened().dir, &verify::Options { key: Some(journal.first_key().clone()), ..Default::default() });
+    let report = check(
+        &journal.opened().dir,
+        &verify::Options { key: Some(journal.first_key().clone()), ..Default::default() },
+    );
     assert_eq!(report.verdict, Verdict::OkUnanchored);
     assert_eq!(report.warnings, [verify::Warning::ClockStep { count: 3 }]);
 }
@@ -278,11 +298,12 @@ fn z23_counted_refusals_heartbeats_and_the_lag() {
     while journal.stats().signed < 6 && std::time::Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let kinds: Vec<(Kind, Option<u64>)> = read::all(&DirSource::new(&journal.opened().dir), &Filter::default())
-        .unwrap()
-        .iter()
-        .map(|r| (r.entry.kind, r.entry.count.map(|c| c.0)))
-        .collect();
+    let kinds: Vec<(Kind, Option<u64>)> =
+        read::all(&DirSource::new(&journal.opened().dir), &Filter::default())
+            .unwrap()
+            .iter()
+            .map(|r| (r.entry.kind, r.entry.count.map(|c| c.0)))
+            .collect();
     assert!(kinds.contains(&(Kind::DeniedCount, Some(1000))), "{kinds:?}");
     assert!(kinds.contains(&(Kind::DeniedCount, Some(1))));
     assert!(kinds.contains(&(Kind::Heartbeat, None)));

@@ -41,12 +41,21 @@ fn busy() -> Vec<Op> {
         }
     }
     let diary = disk.diary();
-    assert!(diary.iter().filter(|op| matches!(op, Op::Create(p, _) if p.extension().is_some_and(|e| e == "log"))).count() > 3);
+    assert!(
+        diary
+            .iter()
+            .filter(|op| matches!(op, Op::Create(p, _) if p.extension().is_some_and(|e| e == "log")))
+            .count()
+            > 3
+    );
     diary
 }
 
 fn acknowledged(diary: &[Op]) -> Vec<(u64, Digest)> {
-    diary.iter().filter_map(|op| if let Op::Ack(seq, leaf) = op { Some((*seq, *leaf)) } else { None }).collect()
+    diary
+        .iter()
+        .filter_map(|op| if let Op::Ack(seq, leaf) = op { Some((*seq, *leaf)) } else { None })
+        .collect()
 }
 
 #[test]

@@ -79,7 +79,12 @@ pub(crate) fn intent(call: u64) -> Entry {
 }
 
 pub(crate) fn outcome(call: u64) -> Entry {
-    Entry { outcome: Some("ok".into()), cost_nanousd: Some(Int(1000 + call)), kind: Kind::Outcome, ..intent(call) }
+    Entry {
+        outcome: Some("ok".into()),
+        cost_nanousd: Some(Int(1000 + call)),
+        kind: Kind::Outcome,
+        ..intent(call)
+    }
 }
 
 /// Makes a whole call and waits for both records.

@@ -14,7 +14,12 @@ fn words(report: &Report) -> Vec<(String, u64, u64)> {
 
 fn check(case: &Case) {
     let report = verify(&case.files, &case.options);
-    assert_eq!((report.verdict.name().as_str(), report.exit_code()), (case.verdict, case.exit), "{}: {report:?}", case.name);
+    assert_eq!(
+        (report.verdict.name().as_str(), report.exit_code()),
+        (case.verdict, case.exit),
+        "{}: {report:?}",
+        case.name
+    );
     if !case.findings.is_empty() {
         let expected: Vec<(String, u64, u64)> =
             case.findings.iter().map(|(c, a, b)| ((*c).to_owned(), *a, *b)).collect();
@@ -29,7 +34,11 @@ const MANY: Shape = Shape { records: 256, segments: 10, epochs: 3 };
 fn z6_every_edited_record_is_named_and_classed() {
     for shape in [ONE, MANY] {
         let base = base(shape);
-        (0..256).step_by(rounds(3, 1) as usize).chain([254, 255]).flat_map(|seq| edits(&base, seq)).for_each(|case| check(&case));
+        (0..256)
+            .step_by(rounds(3, 1) as usize)
+            .chain([254, 255])
+            .flat_map(|seq| edits(&base, seq))
+            .for_each(|case| check(&case));
     }
 }
 
@@ -89,7 +98,9 @@ fn z7_records_of_another_log_are_named() {
     check(&case);
     // A whole segment of it, side files and all.
     let mut files = base.files.clone();
-    files.0.extend(other.files.0.iter().filter(|(n, _)| n.starts_with("00000000.")).map(|(n, b)| (n.clone(), b.clone())));
+    files.0.extend(
+        other.files.0.iter().filter(|(n, _)| n.starts_with("00000000.")).map(|(n, b)| (n.clone(), b.clone())),
+    );
     let report = verify(&files, &base.anchored());
     assert_eq!(report.exit_code(), 1, "{report:?}");
 }
@@ -138,7 +149,11 @@ fn z6_many_edits_at_once_are_all_named() {
                 2 => {
                     let copy = line(&base.bodies[random.below(2) as usize]);
                     lines[segment].insert(place, copy);
-                    expected.push(("INSERTED".into(), (at as i64 + shift) as u64, (at as i64 + shift) as u64));
+                    expected.push((
+                        "INSERTED".into(),
+                        (at as i64 + shift) as u64,
+                        (at as i64 + shift) as u64,
+                    ));
                     shift += 1;
                 }
                 _ => {
@@ -149,7 +164,9 @@ fn z6_many_edits_at_once_are_all_named() {
             }
             at += 5 + random.below(20);
         }
-        expected.sort_by_key(|(class, first, _)| (["EDITED", "MISSING", "INSERTED"].iter().position(|c| c == class), *first));
+        expected.sort_by_key(|(class, first, _)| {
+            (["EDITED", "MISSING", "INSERTED"].iter().position(|c| c == class), *first)
+        });
         let report = verify(&base.with_lines(&lines), &base.anchored());
         assert_eq!(words(&report), expected, "round {round}: {report:?}");
     }
@@ -159,7 +176,11 @@ fn z6_many_edits_at_once_are_all_named() {
 fn z6_whole_logs_raise_no_alarm() {
     let mut random = Random(4);
     for _ in 0..rounds(20, 1_000) {
-        let shape = Shape { records: 20 + random.below(60), segments: 1 + random.below(4), epochs: 1 + random.below(2) };
+        let shape = Shape {
+            records: 20 + random.below(60),
+            segments: 1 + random.below(4),
+            epochs: 1 + random.below(2),
+        };
         let base = base(shape);
         let report = verify(&base.files, &base.anchored());
         assert_eq!((report.exit_code(), report.findings.len()), (0, 0), "{report:?}");

@@ -27,7 +27,8 @@ fn forged(base: &Base, from: u64, seed: u8) -> (Files, String) {
         leaves.extend(leaf_hash(body).0);
         range.push(leaf_hash(body));
     }
-    let note = Checkpoint { origin: base.key.name().into(), size: range.size(), root: range.root() }.sign(&key(seed));
+    let note = Checkpoint { origin: base.key.name().into(), size: range.size(), root: range.root() }
+        .sign(&key(seed));
     files.put("00000000.leaves", leaves);
     files.put("00000000.checkpoints", line(note.as_bytes()));
     (files, note)
@@ -47,7 +48,10 @@ fn z9_two_histories_are_a_fork() {
     let report = verify(&forged, &Options { receipts, ..base.pinned() });
     assert_eq!((report.verdict.name().as_str(), report.findings[0].first), ("FORK", 30), "{report:?}");
     let before = vec![(10, leaf_hash(&base.bodies[10]))];
-    assert_eq!(verify(&forged, &Options { receipts: before, ..base.pinned() }).verdict, Verdict::OkUnanchored);
+    assert_eq!(
+        verify(&forged, &Options { receipts: before, ..base.pinned() }).verdict,
+        Verdict::OkUnanchored
+    );
 }
 
 #[test]
@@ -71,7 +75,10 @@ fn z11_an_old_record_under_a_newer_key_is_the_wrong_epoch() {
     files.put("00000000.checkpoints", line(note.as_bytes()));
     let report = verify(&files, &base.anchored());
     let classes: Vec<String> = report.findings.iter().map(|f| format!("{:?}", f.class)).collect();
-    assert!(classes.contains(&"EpochKey".to_owned()) && classes.contains(&"EpochGap".to_owned()), "{report:?}");
+    assert!(
+        classes.contains(&"EpochKey".to_owned()) && classes.contains(&"EpochGap".to_owned()),
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -87,7 +94,8 @@ fn z14_spoiled_and_unknown_checkpoints_are_told() {
         assert_ne!(report.verdict, Verdict::Ok, "byte {at}: {report:?}");
     }
     let mut files = base.files.clone();
-    let stranger = Checkpoint::of_text(&base.notes[0][..base.notes[0].find("\n\n").unwrap() + 1]).unwrap().sign(&key(7));
+    let stranger =
+        Checkpoint::of_text(&base.notes[0][..base.notes[0].find("\n\n").unwrap() + 1]).unwrap().sign(&key(7));
     files.put("00000000.checkpoints", [line(stranger.as_bytes()), bytes].concat());
     assert_eq!(verify(&files, &base.anchored()).verdict.name(), "UNKNOWN_KEY");
 }
@@ -105,7 +113,8 @@ fn z15_hand_overs_that_nobody_signed_are_told() {
     let own = |n: usize| epochs[n].to_owned();
     assert_eq!(with(&[own(0), own(1), own(2)]).exit_code(), 3);
     let attacker = key(9).verifier(base.key.name()).to_string();
-    let vkey = serde_json::from_str::<serde_json::Value>(epochs[1]).unwrap()["vkey"].as_str().unwrap().to_owned();
+    let vkey =
+        serde_json::from_str::<serde_json::Value>(epochs[1]).unwrap()["vkey"].as_str().unwrap().to_owned();
     let stolen = epochs[1].replace(&vkey, &attacker);
     for (what, lines) in [
         ("to the attacker's key", vec![own(0), stolen, own(2)]),
@@ -138,7 +147,9 @@ fn z20_hostile_directories_are_refused_precisely() {
     let zero = fresh("zero");
     std::fs::write(zero.join("00000000.log"), b"").unwrap();
     assert_eq!(said(&zero).verdict.name(), "TRUNCATED");
-    for (name, bytes) in [("huge", &b"ffffffff ffffffff {}\n"[..]), ("long", &[b'x'; 3 << 20]), ("nul", &[0; 5000])] {
+    for (name, bytes) in
+        [("huge", &b"ffffffff ffffffff {}\n"[..]), ("long", &[b'x'; 3 << 20]), ("nul", &[0; 5000])]
+    {
         let place = fresh(name);
         std::fs::write(place.join("00000000.log"), bytes).unwrap();
         assert_eq!(said(&place).exit_code(), 1, "{name}");
@@ -197,7 +208,8 @@ fn z18_a_record_that_changed_behind_the_writer_is_never_signed() {
             std::fs::write(&hook_path, bytes).unwrap();
         }
     });
-    let journal = Journal::open(tollgate_audit::writer::Options { hook: Some(hook), ..options(dir.path()) }).unwrap();
+    let journal =
+        Journal::open(tollgate_audit::writer::Options { hook: Some(hook), ..options(dir.path()) }).unwrap();
     let signed = journal.last_checkpoint();
     let _ = tollgate_audit::writer::block_on(journal.intent(intent(0)));
     let failed = journal.checkpoint().map(|t| t.wait());

@@ -10,7 +10,12 @@ fn found(order: &str, size: u64) -> String {
         match word.strip_prefix('x') {
             None => seen.authentic(word.parse().unwrap(), line),
             Some(claim) => {
-                seen.foreign.push(Foreign { line, claim: claim.parse().ok(), how: How::Edit, other_log: false });
+                seen.foreign.push(Foreign {
+                    line,
+                    claim: claim.parse().ok(),
+                    how: How::Edit,
+                    other_log: false,
+                });
             }
         }
     }
