@@ -108,7 +108,8 @@ impl<'a> Notes<'a> {
                     return Ok(Some(checkpoint));
                 }
                 Ok((checkpoint, false)) => {
-                    facts.find(Class::EpochKey, checkpoint.size - 1, checkpoint.size - 1, None);
+                    let at = checkpoint.size.saturating_sub(1);
+                    facts.find(Class::EpochKey, at, at, None);
                     continue;
                 }
                 Ok(_) | Err(NoteError::Malformed | NoteError::BadSignature) => Class::BadSignature,

@@ -320,6 +320,14 @@ pub(crate) fn moves(base: &Base, seq: u64, other: u64) -> Vec<Case> {
             findings,
         ));
     }
+    all.extend(moves_rechained(base, seq));
+    all
+}
+
+/// The same with the numbers and the chain computed again behind it.
+fn moves_rechained(base: &Base, seq: u64) -> Vec<Case> {
+    let last = base.size() - 1;
+    let mut all = Vec::new();
     if seq > 0 && seq < last {
         let rest = base.bodies[seq as usize + 1..].to_vec();
         let findings = [("REWRITTEN", seq + 1, last), ("MISSING", seq, seq)];

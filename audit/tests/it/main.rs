@@ -4,6 +4,8 @@
 mod corpus;
 mod disk;
 mod faults;
+mod format;
+mod kill;
 mod log;
 mod power;
 mod proofs;

@@ -116,6 +116,32 @@ fn z8_cut_tails_are_named() {
 }
 
 #[test]
+fn z8_an_older_copy_is_told_by_who_knows_better_and_never_plain_ok() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = tollgate_audit::writer::Journal::open(options(dir.path())).unwrap();
+    call(&journal, 0);
+    note(&journal);
+    let old = Files::load(&journal.opened().dir);
+    journal.close();
+    let files = Files::load(&journal.opened().dir);
+    let bodies = vec![Vec::new(); journal.head().size as usize];
+    let notes = vec![journal.last_checkpoint().unwrap().to_string()];
+    let base = Base { files, key: journal.first_key().clone(), notes, bodies, firsts: vec![0] };
+    rollbacks(&base, &old, 3).iter().for_each(check);
+}
+
+#[test]
+fn g5_cases_say_what_a_second_verifier_must_find() {
+    let base = base(ONE);
+    let case = flips(&base, 1, &mut Random(9)).remove(0);
+    check(&case);
+    let json = case.json();
+    assert_eq!((json["verdict"].as_str(), json["exit"].as_u64()), (Some("EDITED"), Some(1)));
+    assert_eq!(json["findings"][0]["class"], "EDITED");
+    assert_eq!(json["key"], base.key.to_string());
+}
+
+#[test]
 fn z11_side_files_keys_and_seals() {
     for shape in [ONE, MANY] {
         sides(&base(shape)).iter().for_each(check);
