@@ -17,14 +17,14 @@ mod support;
 use std::path::Path;
 
 use corpus::{Base, Case, Shape};
-use support::{Random, rounds};
+use support::{Random, rounds, stride};
 
 /// Single cases over a whole log, fewer of them than in the tests: each is a copy of it.
 fn cases(name: &str, shape: Shape, random: &mut Random) -> Vec<Case> {
     let base: Base = corpus::base(shape);
     let last = base.size() - 1;
     let mut all = corpus::sides(&base);
-    let step = rounds(41, 3) as usize;
+    let step = stride(41) as usize;
     for seq in (0..base.size()).step_by(step).chain([1, last - 1, last]) {
         all.extend(corpus::edits(&base, seq));
         all.extend(corpus::moves(&base, seq, (seq + 1).min(last)));

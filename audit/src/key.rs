@@ -133,6 +133,18 @@ pub fn next_path(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Puts the key that waited in the place of the one at `path`, whose bytes are gone from the directory then.
+///
+/// # Errors
+/// None waits, or it can't be moved and synced.
+pub fn promote_next(path: &Path) -> io::Result<()> {
+    std::fs::rename(next_path(path), path)?;
+    match path.parent().filter(|p| !p.as_os_str().is_empty()) {
+        Some(parent) => std::fs::File::open(parent)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
 /// A public key under its log's name, in the form of C2SP signed notes: `name+id+base64(0x01 ‖ key)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifierKey {
@@ -220,6 +232,11 @@ mod tests {
         assert_eq!(made.public(), read.public());
         assert!(made.store(&path).is_err(), "never over another");
         assert!(!format!("{made:?}").contains(&BASE64_STANDARD.encode(made.seed)));
+        assert!(promote_next(&path).is_err(), "none waits");
+        let next = SigningKey::generate().unwrap();
+        next.store(&next_path(&path)).unwrap();
+        promote_next(&path).unwrap();
+        assert_eq!(SigningKey::load(&path).unwrap().public(), next.public());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
         assert!(SigningKey::load_or_make(&path).unwrap_err().to_string().contains("0600"));
     }

@@ -294,13 +294,13 @@ impl Journal {
 
     /// Where the log ends.
     pub fn head(&self) -> HeadOfLog {
-        let head = self.shared.head.lock();
-        HeadOfLog { log: self.log.clone(), size: head.seq, leaf: head.prev }
+        let (size, leaf) = self.shared.with_head(|head| (head.seq, head.prev));
+        HeadOfLog { log: self.log.clone(), size, leaf }
     }
 
     /// Looks at the totals. Nothing is written meanwhile: be quick.
     pub fn totals<R>(&self, look: impl FnOnce(&Totals) -> R) -> R {
-        look(&self.shared.head.lock().totals)
+        self.shared.with_head(|head| look(&head.totals))
     }
 
     /// Writes `close`, syncs, signs, and ends the thread. Later records are refused.

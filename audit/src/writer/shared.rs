@@ -13,7 +13,7 @@ use super::head::{Head, Item, MAX_RECORDS};
 use super::sealer::Sealer;
 use super::slot::{Places, Slot, Ticket};
 use super::thread::own;
-use super::{Command, Options, Stats};
+use super::{Command, Durability, Options, Stats};
 use crate::clock::Clock;
 use crate::entry::Entry;
 use crate::error::Unavailable;
@@ -134,12 +134,20 @@ impl Shared {
     pub(crate) fn drain(&self) {
         while self.has_work() {
             let Some(mut head) = self.head.try_lock() else { return };
-            let before = self.queue.lock().items.len();
             // A lost file is the thread's to report: it finds the same.
-            if self.drain_into(&mut head).is_err() || self.queue.lock().items.len() >= before {
+            if self.drain_into(&mut head) != Ok(true) {
                 return;
             }
         }
+    }
+
+    /// Looks at the chain's end, and then writes for those who found it locked meanwhile.
+    pub(crate) fn with_head<R>(&self, look: impl FnOnce(&mut Head) -> R) -> R {
+        let result = look(&mut self.head.lock());
+        if self.options.durability == Durability::Buffered {
+            self.drain();
+        }
+        result
     }
 
     /// Writes everything that is queued now; says whether that went well.
@@ -179,7 +187,7 @@ impl Shared {
                 }
             }
         }
-        Ok(true)
+        Ok(head.unsynced.bytes < MAX_UNSYNCED)
     }
 
     fn requeue(&self, kept: VecDeque<Item>, rest: VecDeque<Item>) {

@@ -83,13 +83,14 @@ fn turn(
     let grown = sealer.offset >= shared.options.segment_bytes;
     if !stop && (grown || (age >= shared.options.segment_ns && sealer.offset > 0)) {
         times.segment = now;
-        let mut head = shared.head.lock();
-        settle_locked(shared, sealer, &mut head)?;
-        let header = Entry { epoch: Some(Int(sealer.epoch)), ..Entry::new(Kind::Rotate) };
-        shared.at("rotate");
-        sealer.rotate(&mut head, header)?;
-        shared.at("rotated");
-        settle_locked(shared, sealer, &mut head)?;
+        shared.with_head(|head| {
+            settle_locked(shared, sealer, head)?;
+            let header = Entry { epoch: Some(Int(sealer.epoch)), ..Entry::new(Kind::Rotate) };
+            shared.at("rotate");
+            sealer.rotate(head, header)?;
+            shared.at("rotated");
+            settle_locked(shared, sealer, head)
+        })?;
     }
     shared.publish(sealer);
     shared.places.nudge();
@@ -117,10 +118,7 @@ fn due(shared: &Shared, times: &mut Times) {
 
 /// Syncs what was written so far, wakes who waits for it, and reads it back. Others may write meanwhile.
 fn settle(shared: &Shared, sealer: &mut Sealer) -> Result<(), Fault> {
-    let (unsynced, end) = {
-        let mut head = shared.head.lock();
-        (std::mem::take(&mut head.unsynced), head.offset)
-    };
+    let (unsynced, end) = shared.with_head(|head| (std::mem::take(&mut head.unsynced), head.offset));
     sync(shared, sealer, unsynced, end)
 }
 
@@ -168,17 +166,17 @@ fn obey(shared: &Shared, sealer: &mut Sealer, times: &mut Times, command: Comman
             result
         }
         Command::Key(key, reply) => {
-            let mut head = shared.head.lock();
-            settle_locked(shared, sealer, &mut head)?;
-            let result = sealer.hand_over(&mut head, key);
-            reply.complete(match &result {
-                Ok(vkey) => Ok(vkey.to_string().into()),
-                Err(fault) => Err(unavailable(fault)),
-            });
-            result?;
+            shared.with_head(|head| {
+                settle_locked(shared, sealer, head)?;
+                let result = sealer.hand_over(head, key);
+                reply.complete(match &result {
+                    Ok(vkey) => Ok(vkey.to_string().into()),
+                    Err(fault) => Err(unavailable(fault)),
+                });
+                result?;
+                settle_locked(shared, sealer, head)
+            })?;
             times.segment = shared.clock.mono_ns();
-            settle_locked(shared, sealer, &mut head)?;
-            drop(head);
             sign(shared, sealer)
         }
     }

@@ -311,10 +311,10 @@ fn torn(durable: &[u8], current: &[u8], style: u64, random: &mut Random) -> Vec<
     for start in (0..length).step_by(512) {
         let end = (start + 512).min(length);
         let new = style == 2 || random.below(2) == 0;
-        for at in start..end {
+        for (at, byte) in out.iter_mut().enumerate().take(end).skip(start) {
             let (old, fresh) = (durable.get(at), current.get(at));
             let kept = old.is_some() && old == fresh;
-            out[at] = match (kept || new, old, fresh) {
+            *byte = match (kept || new, old, fresh) {
                 (true, _, Some(byte)) | (false, Some(byte), _) | (true, Some(byte), None) => *byte,
                 (_, None, _) => 0,
             };

@@ -15,13 +15,23 @@ use tollgate_audit::verify::{ReadAt, Source};
 use tollgate_audit::writer::{Journal, Options, Receipt, block_on};
 
 /// Whether the sizes are those of a release.
-pub(crate) fn full() -> bool {
+fn full() -> bool {
     std::env::var_os("TOLLGATE_AUDIT_FULL").is_some()
+}
+
+/// By how much the usual sizes are multiplied.
+fn times() -> u64 {
+    std::env::var("TOLLGATE_AUDIT_TIMES").ok().and_then(|n| n.parse().ok()).unwrap_or(1).max(1)
 }
 
 /// A number of rounds: the usual, or the release's.
 pub(crate) fn rounds(usual: u64, release: u64) -> u64 {
-    if full() { release } else { usual }
+    if full() { release } else { usual * times() }
+}
+
+/// How far apart places are that are tried: all of them in a release.
+pub(crate) fn stride(usual: u64) -> u64 {
+    if full() { 1 } else { usual.div_ceil(times()) }
 }
 
 /// Both times are set by hand.

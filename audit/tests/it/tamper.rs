@@ -35,7 +35,7 @@ fn z6_every_edited_record_is_named_and_classed() {
     for shape in [ONE, MANY] {
         let base = base(shape);
         (0..256)
-            .step_by(rounds(3, 1) as usize)
+            .step_by(stride(3) as usize)
             .chain([254, 255])
             .flat_map(|seq| edits(&base, seq))
             .for_each(|case| check(&case));
@@ -49,7 +49,7 @@ fn z6_every_flipped_byte_is_found_at_its_record() {
     let bytes = base.files.get(&name).to_vec();
     let mut ends: Vec<usize> = Vec::new();
     base.bodies.iter().for_each(|b| ends.push(ends.last().unwrap_or(&0) + line(b).len()));
-    let stride = rounds(7, 1) as usize;
+    let stride = stride(7) as usize;
     let mut random = Random(1);
     let offset = random.below(stride as u64) as usize;
     for at in (offset..bytes.len()).step_by(stride) {
@@ -68,7 +68,7 @@ fn z7_every_moved_record_is_named() {
     for shape in [ONE, MANY] {
         let base = base(shape);
         let mut random = Random(2);
-        for seq in (0..256).step_by(rounds(5, 1) as usize).chain([254, 255]) {
+        for seq in (0..256).step_by(stride(5) as usize).chain([254, 255]) {
             let near = (seq + 1 + random.below(3)).min(255);
             for other in [near, random.below(256)] {
                 moves(&base, seq, other).iter().for_each(check);
