@@ -57,6 +57,7 @@ fn main() {
             if !names.insert(case.name.clone()) {
                 continue;
             }
+            case.check();
             let place = dir.join(&case.name);
             case.files.store(&place.join("log"));
             let expected = serde_json::to_vec_pretty(&case.json()).expect("JSON");

@@ -12,7 +12,7 @@ use crate::frame::{Frame, Frames};
 use crate::hash::Digest;
 use crate::key::{VerifierKey, handover};
 use crate::layout::{self, CHECKPOINTS, KEYS, LEAVES, LOG, SNAPSHOT};
-use crate::note::{Checkpoint, MAX_NOTE};
+use crate::note::{Checkpoint, MAX_NOTE, Note};
 use crate::storage::{Mode, ReadFrom, Storage, append_all, read_all};
 use crate::tree::{self, Range};
 
@@ -137,7 +137,16 @@ pub(crate) fn recover(
             }
         }
     }
-    Ok(None)
+    match guard {
+        // All of it is gone, and somebody knows that it was there.
+        Some(note) => Err(Error::RolledBack { guard: size_of(note), here: 0 }),
+        None => Ok(None),
+    }
+}
+
+/// The size that a checkpoint names, signed or not.
+fn size_of(note: &[u8]) -> u64 {
+    Note::parse(note).and_then(|n| Checkpoint::of_text(&n.text)).map_or(0, |c| c.size)
 }
 
 impl Reader<'_> {

@@ -10,7 +10,7 @@ use tollgate_audit::frame::{Frame, Frames, line};
 use tollgate_audit::hash::Digest;
 use tollgate_audit::key::VerifierKey;
 use tollgate_audit::tree::leaf_hash;
-use tollgate_audit::verify::Options as Verify;
+use tollgate_audit::verify::{Options as Verify, verify};
 use tollgate_audit::writer::{Journal, Options, block_on};
 
 use crate::support::*;
@@ -39,6 +39,23 @@ pub(crate) struct Case {
 }
 
 impl Case {
+    /// Whether our own verifier says the same.
+    pub(crate) fn check(&self) {
+        let report = verify(&self.files, &self.options);
+        let name = |class| serde_json::to_value(class).unwrap().as_str().unwrap().to_owned();
+        let said: Vec<(String, u64, u64)> =
+            report.findings.iter().map(|f| (name(f.class), f.first, f.last)).collect();
+        let expected: Vec<(String, u64, u64)> =
+            self.findings.iter().map(|(c, a, b)| ((*c).to_owned(), *a, *b)).collect();
+        assert_eq!(said, expected, "{}: {report:?}", self.name);
+        assert_eq!(
+            (report.verdict.name().as_str(), report.exit_code()),
+            (self.verdict, self.exit),
+            "{}",
+            self.name
+        );
+    }
+
     /// The expectation as it is written beside the files.
     pub(crate) fn json(&self) -> Value {
         let findings: Vec<Value> =

@@ -214,6 +214,9 @@ fn z8_the_guard_refuses_an_older_copy_and_another_history() {
     old.store(&copy.path().join("gw"));
     let refused = Journal::open(guarded(copy.path())).map(|_| ());
     assert!(matches!(refused, Err(Error::RolledBack { .. })), "{refused:?}");
+    let gone = tempfile::tempdir().unwrap();
+    let refused = Journal::open(guarded(gone.path())).map(|_| ());
+    assert!(matches!(refused, Err(Error::RolledBack { here: 0, .. })), "{refused:?}");
     // The same length, another history: without the guard the old copy goes on by itself.
     let other = Journal::open(options(copy.path())).unwrap();
     (5..9).for_each(|n| drop(call(&other, n)));
