@@ -2,12 +2,14 @@
 //! makes a [`Checked`] only when there is none.
 
 mod address;
+mod auth;
 mod bounds;
 mod credential;
 mod front;
 mod headers;
 mod http_server;
 mod keys;
+mod outgoing;
 mod server;
 mod stdio_server;
 
@@ -18,6 +20,7 @@ use super::problem::Problem;
 use super::raw;
 
 pub(crate) use credential::{looks_secret, names_secret};
+pub(crate) use outgoing::assertion_key;
 pub(crate) use server::valid_id;
 
 /// The task that exists without a `tasks` section.
@@ -32,7 +35,8 @@ pub(crate) fn check(
     let context = &mut context;
     let root = At::root();
     let front = front::check(raw, listen, context);
-    let servers = server::all(raw, context);
+    let auth = auth::check(raw, context);
+    let servers = server::all(raw, &auth.egress, context);
     let limits = bounds::front(raw.limits.as_ref(), &root.key("limits"), context);
     let names_max = bounds::names(raw.names.as_ref(), &root.key("names"), context);
     let lists = bounds::lists(raw.lists.as_ref(), &root.key("lists"), context);
@@ -52,6 +56,7 @@ pub(crate) fn check(
         h2c: raw.h2c.unwrap_or(false),
         hosts: front.hosts,
         origins: front.origins,
+        auth,
         servers,
         tasks: vec![Task { name: default_task.clone(), implicit: true }],
         default_task,

@@ -1,6 +1,7 @@
 //! The configuration after all checks: every value has its final type, default and meaning. Nothing here comes
 //! from serde and nothing here can be wrong any more; reading files and variables is already behind us.
 
+mod auth;
 mod tools;
 
 use std::fmt;
@@ -14,6 +15,10 @@ use policies::glob::Glob;
 use policies::price::Price;
 use url::Url;
 
+pub use self::auth::{
+    Assertion, Auth, ClientCertificates, FixedToken, Grantor, Held, HeldClient, Introspection, KeySource, Outgoing,
+    Trusted,
+};
 pub use tools::{ToolRules, ToolTimeouts};
 
 use super::problem::Problem;
@@ -22,7 +27,7 @@ use super::secret::Secret;
 /// The whole file, checked. `config::load` is the only maker.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// Data listener; loopback, as long as no authentication exists.
+    /// Data listener; loopback, unless something proves callers.
     pub listen: SocketAddr,
     /// What clients see when a load balancer stands in front; http or https, no query, fragment or userinfo.
     pub public_url: Option<Url>,
@@ -37,6 +42,8 @@ pub struct Checked {
     pub hosts: Vec<String>,
     /// Values of `Origin` that are served, exactly as browsers send them. The gateway's own origins are not in it.
     pub origins: Vec<String>,
+    /// What proves callers.
+    pub auth: Auth,
     /// In the order of the file.
     pub servers: Vec<Server>,
     /// Named policy profiles. Until the file can hold them: one, implicit, allowing everything.
@@ -126,6 +133,8 @@ pub struct HttpServer {
     pub kind: HttpKind,
     /// Sent with every request. None of those that the protocol or HTTP itself sets.
     pub headers: Vec<(HeaderName, Secret)>,
+    /// The credential that it gets.
+    pub credential: Option<Outgoing>,
     /// PEM file of authorities that are trusted for this server instead of the system's.
     pub ca: Option<PathBuf>,
 }
@@ -360,7 +369,7 @@ impl fmt::Debug for HttpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("HttpServer");
         shown.field("url", &self.shown_url()).field("kind", &self.kind);
-        shown.field("headers", &self.headers).field("ca", &self.ca).finish()
+        shown.field("headers", &self.headers).field("credential", &self.credential).field("ca", &self.ca).finish()
     }
 }
 

@@ -7,12 +7,14 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::checked::Held;
 use super::place::{At, Places};
 use super::problem::Problem;
 use super::raw::{Size, Time};
 use super::secret::Secret;
 use super::units;
 
+pub use reference::read_secret;
 pub(crate) use reference::{Reference, variable_name};
 
 /// Looks a variable of the environment up.
@@ -139,6 +141,20 @@ impl Context<'_> {
                 default
             }
         }
+    }
+
+    /// A secret that may only stand here by reference, with the file that it came from.
+    pub(crate) fn held(&mut self, at: &At, text: &str) -> Option<Held> {
+        let Some(reference) = Reference::parse(text) else {
+            self.problem(at, "a credential in the file itself", "name where it is: env:NAME or file:PATH");
+            return None;
+        };
+        let secret = self.fetch(at, &reference)?;
+        let file = match &reference {
+            Reference::File(path) => Some(self.path(path)),
+            Reference::Env(_) => None,
+        };
+        Some(Held { secret, file })
     }
 
     /// What a reference stands for; a problem that names the variable or file when it can't be had. Away from the

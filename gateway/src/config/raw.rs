@@ -1,6 +1,8 @@
 //! The configuration as it is written: what serde reads and what the shipped JSON Schema is made of. Holds no
 //! defaults and no rules beyond types and names; those are in `check`.
 
+pub(crate) mod auth;
+
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -11,8 +13,7 @@ use serde_json::Map;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
-    /// Address and port of the data listener. Loopback only, as this build has no authentication.
-    /// Default 127.0.0.1:8080.
+    /// Address and port of the data listener. Another address than loopback needs `auth`. Default 127.0.0.1:8080.
     pub(crate) listen: Option<String>,
     /// What clients see when a load balancer stands in front, such as https://mcp.example.com.
     pub(crate) public_url: Option<String>,
@@ -27,6 +28,8 @@ pub(crate) struct File {
     pub(crate) hosts: Option<Vec<String>>,
     /// Values of the Origin header that are served, exactly as browsers send them, such as https://app.example.com.
     pub(crate) origins: Option<Vec<String>>,
+    /// Who may call, and how it is proven. Absent: only callers on this machine, nobody in particular.
+    pub(crate) auth: Option<auth::Auth>,
     /// The MCP servers behind the gateway, by id: `[a-z][a-z0-9-]{0,31}`.
     pub(crate) servers: Option<Servers>,
     /// Names shown to clients.
@@ -90,6 +93,8 @@ pub(crate) struct Server {
     /// Headers sent with every request. A value is literal, or `env:NAME`, `file:PATH`, or a scheme before one of
     /// them (`Bearer env:NAME`). Credentials only by reference.
     pub(crate) headers: Option<Ordered<String>>,
+    /// The credential that the server gets.
+    pub(crate) auth: Option<auth::Outgoing>,
     /// PEM file of the authorities trusted for this server instead of the system's.
     pub(crate) ca: Option<String>,
     /// Program of a server that the gateway starts itself.

@@ -305,6 +305,7 @@ pub(super) fn spec(url: &str) -> Server {
     Server {
         id: "fake".into(),
         transport: Transport::Http(HttpServer {
+            credential: None,
             url: url.parse().unwrap(),
             kind: HttpKind::Auto,
             headers: Vec::new(),

@@ -12,6 +12,7 @@ fn server(tools: &[(&str, Option<u64>, Option<u64>)]) -> Server {
         transport: Transport::Http(HttpServer {
             url: Url::parse("http://127.0.0.1:1/mcp").unwrap(),
             kind: HttpKind::Auto,
+            credential: None,
             headers: vec![],
             ca: None,
         }),
