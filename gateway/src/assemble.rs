@@ -103,7 +103,8 @@ pub async fn warm_up(gate: Arc<Gate>) {
         tokio::spawn(Arc::clone(member).follow());
     }
     let client = nobody();
-    let all = snap.catalog.members().iter().map(|member| async {
+    let shared = snap.catalog.members().iter().filter(|member| !member.spec.per_principal());
+    let all = shared.map(|member| async {
         let lists = EntryKind::ALL.map(|kind| member.manifest(kind, &client, MAX_WARM_UP));
         join_all(lists).await;
     });

@@ -2,6 +2,7 @@
 //! not compile. No stage names an adapter or the edge.
 
 pub mod admit;
+pub mod challenge;
 pub mod authorize;
 pub mod decode;
 pub mod forward;

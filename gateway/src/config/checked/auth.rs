@@ -12,6 +12,7 @@ use auth::outgoing::Target;
 use auth::registration::Shim;
 use http::HeaderName;
 
+use super::{Server, Transport};
 use crate::config::secret::Secret;
 
 /// What proves callers.
@@ -34,7 +35,7 @@ pub struct Auth {
 }
 
 /// How long a stream may outlive its credential when the file says nothing.
-pub const STREAM_GRACE: Duration = Duration::from_secs(60);
+const STREAM_GRACE: Duration = Duration::from_secs(60);
 
 impl Default for Auth {
     fn default() -> Self {
@@ -187,4 +188,14 @@ pub struct Assertion {
     pub audience: String,
     /// Its life.
     pub lifetime: Duration,
+}
+
+impl Server {
+    /// Whether each caller has its own credential at the server.
+    pub fn per_principal(&self) -> bool {
+        match &self.transport {
+            Transport::Http(http) => http.credential.as_ref().is_some_and(Outgoing::per_principal),
+            Transport::Stdio(_) => false,
+        }
+    }
 }
