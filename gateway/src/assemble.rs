@@ -66,7 +66,7 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
     let catalog = Arc::new(Catalog::new(members.collect(), owners, changed));
     let sealer = Sealer::new(&config.keys.seal).ok_or("the system gives no random bytes")?;
     let snapshot = Snapshot {
-        profiles: Profiles::implicit(&config.default_task, config.listen.ip().is_loopback()),
+        profiles: profiles(&config),
         keys: keys(&config.auth, fetcher)?,
         catalog,
         sessions: Sessions::new(sealer.clone(), config.legacy.session_ttl),
@@ -93,6 +93,11 @@ fn keys(spec: &config::Auth, fetcher: Arc<Fetcher>) -> Result<Arc<dyn Keys>, Str
     }
     let obtain: Arc<dyn Obtain> = Arc::new(Documents(fetcher));
     Ok(Arc::new(Keyring::new(spec, &obtain)?))
+}
+
+fn profiles(config: &Checked) -> Profiles {
+    let all = config.tasks.iter().map(|task| Arc::clone(&task.profile));
+    Profiles::new(all, config.default_task.as_deref(), config.listen.ip().to_canonical().is_loopback())
 }
 
 /// Reads all lists once, so that the first client does not wait and `/readyz` can tell. Cancels `warm` when every

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::inflight;
 use crate::ports::journal::Ending;
-use crate::ports::upstream::{Event, Fault, FaultKind};
+use crate::ports::upstream::{Answer, Event, Fault, FaultKind};
 use crate::reject::{Reject, Why};
 use crate::stages::admit::Via;
 use crate::stages::forward::Exchange;
@@ -116,23 +116,26 @@ impl Live {
     pub async fn step(&mut self) -> Step {
         loop {
             let Some(parts) = &mut self.parts else { return Step::Silent };
+            // One timer for both.
+            let alarm = parts.ends.map_or(self.quiet, |ends| ends.min(self.quiet));
             let event = tokio::select! {
                 biased;
                 () = parts.entry.cancelled().wait() => return self.cancelled(),
-                event = parts.exchange.next() => event,
-                () = ended(parts.ends) => return self.outlived(),
+                event = parts.exchange.next(alarm) => event,
                 () = parts.closing.cancelled() => {
                     Err(Fault::late(FaultKind::Dropped, "the gateway ended before the answer came"))
                 }
-                () = sleep_until(self.quiet) => {
+            };
+            let message = match event {
+                Ok(None) if alarm < self.quiet => return self.outlived(),
+                Ok(None) => {
                     self.quiet = Instant::now() + KEEP_ALIVE;
                     return Step::Quiet;
                 }
-            };
-            let message = match event {
-                Ok(Event::Progress(params)) => parts.screen.progress(&params),
-                Ok(Event::Log(params)) => parts.screen.log(&params),
-                Ok(Event::Done(_)) | Err(_) => return self.end(event),
+                Ok(Some(Event::Progress(params))) => parts.screen.progress(&params),
+                Ok(Some(Event::Log(params))) => parts.screen.log(&params),
+                Ok(Some(Event::Done(answer))) => return self.end(Ok(answer)),
+                Err(fault) => return self.end(Err(fault)),
             };
             if let Some(message) = message {
                 self.quiet = Instant::now() + KEEP_ALIVE;
@@ -141,11 +144,10 @@ impl Live {
         }
     }
 
-    fn end(&mut self, event: Result<Event, Fault>) -> Step {
+    fn end(&mut self, answer: Result<Answer, Fault>) -> Step {
         let Some(mut parts) = self.parts.take() else { return Step::Silent };
-        let answer = match event {
-            Ok(Event::Done(answer)) => parts.screen.answer(parts.exchange.permitted(), answer),
-            Ok(_) => Err(Reject::broken(&parts.ledger.server, "no answer")),
+        let answer = match answer {
+            Ok(answer) => parts.screen.answer(parts.exchange.permitted(), answer),
             Err(fault) => Err(Reject::fault(&fault, &parts.ledger.server)),
         };
         match answer {
@@ -211,9 +213,9 @@ async fn linger(mut parts: Parts) {
     let token = parts.entry.cancelled().clone();
     let rest = async {
         loop {
-            match parts.exchange.next().await {
-                Ok(Event::Progress(_) | Event::Log(_)) => {}
-                Ok(Event::Done(answer)) => return Some(answer),
+            match parts.exchange.next(Instant::now() + KEEP_ALIVE).await {
+                Ok(None | Some(Event::Progress(_) | Event::Log(_))) => {}
+                Ok(Some(Event::Done(answer))) => return Some(answer),
                 Err(_) => return None,
             }
         }

@@ -33,14 +33,6 @@ use crate::config::secret::Secret;
 /// Issuers of one file: every opaque token and every unknown issuer costs a look at them.
 const MAX_ISSUERS: usize = 64;
 
-/// Whether the section proves any caller, by its text alone: what is wrong with it is told elsewhere.
-pub(super) fn proves(raw: Option<&written::Auth>) -> bool {
-    raw.is_some_and(|auth| {
-        let issuers = auth.issuers.as_ref().is_some_and(|all| !all.is_empty());
-        issuers || auth.tokens.as_ref().is_some_and(|all| !all.is_empty()) || auth.clients.is_some()
-    })
-}
-
 /// The whole section.
 pub(super) fn check(raw: &raw::File, context: &mut Context<'_>) -> Auth {
     let Some(section) = &raw.auth else { return Auth::default() };

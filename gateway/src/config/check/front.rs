@@ -30,10 +30,9 @@ pub(super) struct Front {
 /// `None` only after a problem.
 pub(super) fn check(raw: &raw::File, over: Option<&str>, context: &mut Context<'_>) -> Option<Front> {
     let root = At::root();
-    let open = super::auth::proves(raw.auth.as_ref());
     let listen = match (over, raw.listen.as_deref()) {
-        (Some(text), _) => address::from_command_line(text, open, context),
-        (None, Some(text)) => address::from_file(&root.key("listen"), text, open, context),
+        (Some(text), _) => address::from_command_line(text, context),
+        (None, Some(text)) => address::from_file(&root.key("listen"), text, context),
         (None, None) => Some(LISTEN),
     };
     let admin = admin(raw.admin.as_ref(), context);
@@ -64,7 +63,7 @@ fn admin(raw: Option<&raw::Admin>, context: &mut Context<'_>) -> Option<SocketAd
         Some(raw::Admin::Off(_)) => None,
         Some(raw::Admin::On(on)) => match on.listen.as_deref() {
             None => Some(ADMIN),
-            Some(text) => address::from_file(&At::root().key("admin").key("listen"), text, false, context),
+            Some(text) => address::admin(&At::root().key("admin").key("listen"), text, context),
         },
     }
 }
