@@ -3,7 +3,7 @@
 //! client's goes on for the grace period, since a lost connection is no cancellation there.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -14,12 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::inflight;
 use crate::ports::journal::Ending;
-use crate::ports::upstream::{Event, Fault, FaultKind};
-use crate::reject::Reject;
+use crate::ports::upstream::{Answer, Event, Fault, FaultKind};
+use crate::reject::{Reject, Why};
 use crate::stages::admit::Via;
 use crate::stages::forward::Exchange;
 use crate::stages::record::Ledger;
 use crate::stages::screen::Screen;
+use crate::who::Who;
 
 /// Silence after which a stream is kept alive by a comment; load balancers cut idle ones after a minute or so.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -42,6 +43,23 @@ pub struct Parts {
     pub gauge: Gauge,
     /// Cancelled shortly before the process cuts what is still under way.
     pub closing: CancellationToken,
+    /// When its caller's credential has ended for good.
+    pub ends: Option<Instant>,
+}
+
+/// When a stream of this caller is cut: when its credential has ended and the grace after it.
+pub fn ends(who: &Who, now: SystemTime, grace: Duration) -> Option<Instant> {
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let end = Duration::from_secs(who.principal.expires()?).saturating_add(grace);
+    Instant::now().checked_add(end.saturating_sub(now))
+}
+
+/// Waits for that moment.
+pub async fn ended(ends: Option<Instant>) {
+    match ends {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// A gauge that is one higher as long as this lives.
@@ -98,22 +116,26 @@ impl Live {
     pub async fn step(&mut self) -> Step {
         loop {
             let Some(parts) = &mut self.parts else { return Step::Silent };
+            // One timer for both.
+            let alarm = parts.ends.map_or(self.quiet, |ends| ends.min(self.quiet));
             let event = tokio::select! {
                 biased;
                 () = parts.entry.cancelled().wait() => return self.cancelled(),
-                event = parts.exchange.next() => event,
+                event = parts.exchange.next(alarm) => event,
                 () = parts.closing.cancelled() => {
                     Err(Fault::late(FaultKind::Dropped, "the gateway ended before the answer came"))
                 }
-                () = sleep_until(self.quiet) => {
+            };
+            let message = match event {
+                Ok(None) if alarm < self.quiet => return self.outlived(),
+                Ok(None) => {
                     self.quiet = Instant::now() + KEEP_ALIVE;
                     return Step::Quiet;
                 }
-            };
-            let message = match event {
-                Ok(Event::Progress(params)) => parts.screen.progress(&params),
-                Ok(Event::Log(params)) => parts.screen.log(&params),
-                Ok(Event::Done(_)) | Err(_) => return self.end(event),
+                Ok(Some(Event::Progress(params))) => parts.screen.progress(&params),
+                Ok(Some(Event::Log(params))) => parts.screen.log(&params),
+                Ok(Some(Event::Done(answer))) => return self.end(Ok(answer)),
+                Err(fault) => return self.end(Err(fault)),
             };
             if let Some(message) = message {
                 self.quiet = Instant::now() + KEEP_ALIVE;
@@ -122,11 +144,10 @@ impl Live {
         }
     }
 
-    fn end(&mut self, event: Result<Event, Fault>) -> Step {
+    fn end(&mut self, answer: Result<Answer, Fault>) -> Step {
         let Some(mut parts) = self.parts.take() else { return Step::Silent };
-        let answer = match event {
-            Ok(Event::Done(answer)) => parts.screen.answer(parts.exchange.permitted(), answer),
-            Ok(_) => Err(Reject::broken(&parts.ledger.server, "no answer")),
+        let answer = match answer {
+            Ok(answer) => parts.screen.answer(parts.exchange.permitted(), answer),
             Err(fault) => Err(Reject::fault(&fault, &parts.ledger.server)),
         };
         match answer {
@@ -134,14 +155,16 @@ impl Live {
                 parts.ledger.close(end.ending);
                 Step::Final(end.message, end.status)
             }
-            Err(reject) => {
-                parts.ledger.blame(&reject);
-                parts.ledger.close(Ending::Failed);
-                let error = reject.error(&parts.ledger.call_id);
-                let message = message::error(Some(&parts.screen.id), &error);
-                Step::Final(message, reject.why.status(parts.screen.era))
-            }
+            Err(reject) => fail(parts, &reject),
         }
+    }
+
+    /// The caller's credential has ended meanwhile. The server is told by dropping the exchange; what it has done it has
+    /// done, so nobody is asked to try again.
+    fn outlived(&mut self) -> Step {
+        let Some(parts) = self.parts.take() else { return Step::Silent };
+        let text = "the credential ended before the answer was complete; the call may have been executed";
+        fail(parts, &Reject::new(Why::Ended, text))
     }
 
     /// The client asked for the end: the server is told by dropping the exchange, and a legacy client that still
@@ -167,6 +190,13 @@ impl Live {
     }
 }
 
+fn fail(mut parts: Parts, reject: &Reject) -> Step {
+    parts.ledger.blame(reject);
+    parts.ledger.close(Ending::Failed);
+    let error = reject.error(&parts.ledger.call_id);
+    Step::Final(message::error(Some(&parts.screen.id), &error), reject.why.status(parts.screen.era))
+}
+
 impl Drop for Live {
     fn drop(&mut self) {
         let Some(parts) = self.parts.take() else { return };
@@ -183,9 +213,9 @@ async fn linger(mut parts: Parts) {
     let token = parts.entry.cancelled().clone();
     let rest = async {
         loop {
-            match parts.exchange.next().await {
-                Ok(Event::Progress(_) | Event::Log(_)) => {}
-                Ok(Event::Done(answer)) => return Some(answer),
+            match parts.exchange.next(Instant::now() + KEEP_ALIVE).await {
+                Ok(None | Some(Event::Progress(_) | Event::Log(_))) => {}
+                Ok(Some(Event::Done(answer))) => return Some(answer),
                 Err(_) => return None,
             }
         }
