@@ -1,5 +1,8 @@
-//! What stands behind the ports: real servers and child processes.
+//! What stands behind the ports: real servers and child processes, proof of callers, credentials for servers.
 
 pub mod child;
+pub mod credentials;
+pub mod keys;
+pub mod outbound;
 pub mod pipe;
 pub mod upstream;

@@ -175,6 +175,7 @@ impl Gate {
 
     fn call(&self, snap: &Snapshot, taken: Taken, metered: Metered, ledger: Ledger) -> Live {
         let Taken { bound, entry, .. } = taken;
+        let ends = live::ends(&bound.identified.party.who, self.clock.now(), snap.config.auth.stream_grace);
         let decoded = bound.identified.decoded;
         let id = id_of(&decoded.message).unwrap_or_else(|| Id::from_number(0));
         let wanted = match &bound.session {
@@ -203,6 +204,7 @@ impl Gate {
             grace: snap.config.legacy.resume_grace,
             gauge: Gauge::call(&self.book.metrics),
             closing: self.closing.clone(),
+            ends,
         })
     }
 

@@ -60,6 +60,8 @@ pub enum Why {
     NoCredential,
     /// A credential that proves nobody here.
     Credential,
+    /// The credential has ended while the answer was still being sent.
+    Ended,
     /// Credentials can't be checked now.
     KeysAway,
     /// A task that the caller is not admitted to.
@@ -139,6 +141,7 @@ impl Why {
             Why::Method => (404, code::METHOD_NOT_FOUND, "method", Client, false),
             Why::NoCredential => (401, code::INVALID_REQUEST, "no_credential", Client, false),
             Why::Credential => (401, code::INVALID_REQUEST, "credential", Client, false),
+            Why::Ended => (200, code::INVALID_REQUEST, "credential_ended", Client, false),
             Why::KeysAway => (503, code::INTERNAL, "keys_unavailable", Gateway, true),
             Why::Task => (403, code::INVALID_REQUEST, "task", Client, false),
             Why::Run => (400, code::INVALID_REQUEST, "run", Client, false),
@@ -189,12 +192,25 @@ pub struct Reject {
     pub id: Option<Id>,
     /// The server whose failure it is.
     pub server: Option<String>,
+    /// All scopes that the call needs, for [`Why::Scope`].
+    pub needs: Vec<String>,
+    /// The value of `WWW-Authenticate`.
+    pub challenge: Option<String>,
 }
 
 impl Reject {
     /// A rejection with its public text.
     pub fn new(why: Why, public: impl Into<Cow<'static, str>>) -> Reject {
-        Reject { why, public: public.into(), detail: None, data: None, id: None, server: None }
+        Reject {
+            why,
+            public: public.into(),
+            detail: None,
+            data: None,
+            id: None,
+            server: None,
+            needs: Vec::new(),
+            challenge: None,
+        }
     }
 
     /// The same with a detail for the log.
@@ -208,6 +224,13 @@ impl Reject {
     #[must_use]
     pub fn data(mut self, data: Raw) -> Reject {
         self.data = Some(data);
+        self
+    }
+
+    /// The same with all scopes that the call needs, at once.
+    #[must_use]
+    pub fn needs(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Reject {
+        self.needs = scopes.into_iter().map(Into::into).collect();
         self
     }
 

@@ -187,6 +187,7 @@ fn allowed(name: &str) -> &'static [&'static str] {
             "hyper",
             "hyper-rustls",
             "hyper-util",
+            "ipnet",
             "jiff",
             "jsonschema",
             "lru",

@@ -3,23 +3,24 @@
 //! client's goes on for the grace period, since a lost connection is no cancellation there.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::StatusCode;
 use mcp::era::Era;
 use mcp::message;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::inflight;
 use crate::ports::journal::Ending;
 use crate::ports::upstream::{Answer, Event, Fault, FaultKind};
-use crate::reject::Reject;
+use crate::reject::{Reject, Why};
 use crate::stages::admit::Via;
 use crate::stages::forward::Exchange;
 use crate::stages::record::Ledger;
 use crate::stages::screen::Screen;
+use crate::who::Who;
 
 /// Silence after which a stream is kept alive by a comment; load balancers cut idle ones after a minute or so.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -42,6 +43,23 @@ pub struct Parts {
     pub gauge: Gauge,
     /// Cancelled shortly before the process cuts what is still under way.
     pub closing: CancellationToken,
+    /// When its caller's credential has ended for good.
+    pub ends: Option<Instant>,
+}
+
+/// When a stream of this caller is cut: when its credential has ended and the grace after it.
+pub fn ends(who: &Who, now: SystemTime, grace: Duration) -> Option<Instant> {
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let end = Duration::from_secs(who.principal.expires()?).saturating_add(grace);
+    Instant::now().checked_add(end.saturating_sub(now))
+}
+
+/// Waits for that moment.
+pub async fn ended(ends: Option<Instant>) {
+    match ends {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// A gauge that is one higher as long as this lives.
@@ -98,15 +116,18 @@ impl Live {
     pub async fn step(&mut self) -> Step {
         loop {
             let Some(parts) = &mut self.parts else { return Step::Silent };
+            // One timer for both.
+            let alarm = parts.ends.map_or(self.quiet, |ends| ends.min(self.quiet));
             let event = tokio::select! {
                 biased;
                 () = parts.entry.cancelled().wait() => return self.cancelled(),
-                event = parts.exchange.next(self.quiet) => event,
+                event = parts.exchange.next(alarm) => event,
                 () = parts.closing.cancelled() => {
                     Err(Fault::late(FaultKind::Dropped, "the gateway ended before the answer came"))
                 }
             };
             let message = match event {
+                Ok(None) if alarm < self.quiet => return self.outlived(),
                 Ok(None) => {
                     self.quiet = Instant::now() + KEEP_ALIVE;
                     return Step::Quiet;
@@ -134,14 +155,16 @@ impl Live {
                 parts.ledger.close(end.ending);
                 Step::Final(end.message, end.status)
             }
-            Err(reject) => {
-                parts.ledger.blame(&reject);
-                parts.ledger.close(Ending::Failed);
-                let error = reject.error(&parts.ledger.call_id);
-                let message = message::error(Some(&parts.screen.id), &error);
-                Step::Final(message, reject.why.status(parts.screen.era))
-            }
+            Err(reject) => fail(parts, &reject),
         }
+    }
+
+    /// The caller's credential has ended meanwhile. The server is told by dropping the exchange; what it has done it has
+    /// done, so nobody is asked to try again.
+    fn outlived(&mut self) -> Step {
+        let Some(parts) = self.parts.take() else { return Step::Silent };
+        let text = "the credential ended before the answer was complete; the call may have been executed";
+        fail(parts, &Reject::new(Why::Ended, text))
     }
 
     /// The client asked for the end: the server is told by dropping the exchange, and a legacy client that still
@@ -165,6 +188,13 @@ impl Live {
             }
         }
     }
+}
+
+fn fail(mut parts: Parts, reject: &Reject) -> Step {
+    parts.ledger.blame(reject);
+    parts.ledger.close(Ending::Failed);
+    let error = reject.error(&parts.ledger.call_id);
+    Step::Final(message::error(Some(&parts.screen.id), &error), reject.why.status(parts.screen.era))
 }
 
 impl Drop for Live {

@@ -40,10 +40,13 @@ pub fn refusal(reject: &Reject, status: StatusCode, call_id: &str) -> Full {
         Why::MethodNotAllowed => {
             full.headers.insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE, OPTIONS"));
         }
-        Why::Journal | Why::Draining | Why::Busy => {
+        Why::Journal | Why::Draining | Why::Busy | Why::KeysAway => {
             full.headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         _ => {}
+    }
+    if let Some(Ok(challenge)) = reject.challenge.as_deref().map(HeaderValue::from_str) {
+        full.headers.insert(header::WWW_AUTHENTICATE, challenge);
     }
     full
 }

@@ -11,7 +11,7 @@ use mcp::message::Message;
 use mcp::method;
 
 use crate::config::{Legacy, SessionIds};
-use crate::ports::upstream::{Client, SessionKey};
+use crate::ports::upstream::{Behalf, Client, SessionKey};
 use crate::profiles::Party;
 use crate::reject::{Reject, Why};
 use crate::sessions::{Owner, Session, Sessions};
@@ -127,7 +127,9 @@ fn find(desk: &Desk<'_>, identified: &Identified) -> Result<Session, Reject> {
 fn bound(identified: Identified, session: Option<Session>, client: Client) -> Bound {
     let conversation = session.as_ref().map_or([0; 16], |s| s.sid);
     let key = SessionKey::Caller { principal: identified.party.who.owner, conversation };
-    Bound { identified, session, client, key, conversation }
+    let party = &identified.party;
+    let behalf = Behalf { who: Arc::clone(&party.who), task: party.task().into(), run: "".into() };
+    Bound { client: client.on_behalf(behalf), identified, session, key, conversation }
 }
 
 fn check_window(legacy: &Legacy, now: SystemTime) -> Result<(), Reject> {
