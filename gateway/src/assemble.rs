@@ -23,6 +23,7 @@ use crate::ports::journal::NoJournal;
 use crate::ports::keys::NoKeys;
 use crate::ports::upstream::Client;
 use crate::profiles::Profiles;
+use crate::runs::Runs;
 use crate::seal::Sealer;
 use crate::sessions::Sessions;
 use crate::stages::record::Book;
@@ -71,6 +72,7 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
         snapshot: ArcSwap::from_pointee(snapshot),
         book,
         clock: Arc::new(SystemClock),
+        runs: Runs::default(),
         inflight: Inflight::default(),
         places: Arc::new(Semaphore::new(config.limits.requests)),
         streams: Arc::new(Semaphore::new(config.limits.streams)),

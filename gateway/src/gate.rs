@@ -16,6 +16,7 @@ use crate::ports::journal::Ending;
 use crate::ports::keys::Keys;
 use crate::profiles::{Party, Profiles};
 use crate::reject::Reject;
+use crate::runs::Runs;
 use crate::seal::Sealer;
 use crate::sessions::{Session, Sessions};
 use crate::stages::record::{Book, Ledger};
@@ -45,6 +46,8 @@ pub struct Gate {
     pub book: Book,
     /// The wall clock.
     pub clock: Arc<dyn Clock>,
+    /// Runs that nobody names.
+    pub runs: Runs,
     /// Calls that can be cancelled by id.
     pub inflight: Inflight,
     /// Places for requests being served.
@@ -61,8 +64,9 @@ pub struct Gate {
 
 impl Gate {
     /// What session checks need.
-    pub fn desk<'a>(&self, snap: &'a Snapshot, party: &'a Party, host: Option<&'a Session>) -> Desk<'a> {
-        Desk { legacy: &snap.config.legacy, sessions: &snap.sessions, party, host, now: self.clock.now() }
+    pub fn desk<'a>(&'a self, snap: &'a Snapshot, party: &'a Party, host: Option<&'a Session>) -> Desk<'a> {
+        let (legacy, sessions) = (&snap.config.legacy, &snap.sessions);
+        Desk { legacy, sessions, runs: &self.runs, party, host, now: self.clock.now() }
     }
 
     /// Records a refusal that came before the message was known. The id is that of the record.

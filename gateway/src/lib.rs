@@ -19,6 +19,7 @@ pub mod pipeline;
 pub mod ports;
 pub mod profiles;
 pub mod reject;
+pub mod runs;
 pub mod seal;
 pub mod sessions;
 pub mod stages;

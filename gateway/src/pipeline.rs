@@ -139,6 +139,10 @@ impl Gate {
         };
         ledger.blame(&reject);
         ledger.close(Ending::Refused);
+        if let (Some(id), true) = (&id, reject.why.is_tool_error() && ledger.method == method::TOOLS_CALL) {
+            let result = reject.tool_result(era, &ledger.call_id);
+            return Outcome::Answer(message::result(id, &result), None);
+        }
         let status = reject.why.status(era);
         Outcome::Refused(reject.id(id), status, Arc::clone(&ledger.call_id))
     }
@@ -163,7 +167,7 @@ impl Gate {
             let fault = Fault::early(FaultKind::Timeout, "the total time ran out before the call was sent");
             Reject::fault(&fault, &ledger.server)
         };
-        let permitted = authorize::authorize(bound, *target);
+        let permitted = authorize::authorize(bound, *target, self.clock.now());
         let permitted = timeout_at(end, permitted).await.map_err(late)??;
         if let Some(entry) = permitted.found().and_then(|found| found.entry()) {
             decode::check_params(&bound.identified.decoded, &entry.params)?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use mcp::era::Era;
-use mcp::message;
+use mcp::{message, method};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -137,9 +137,12 @@ impl Live {
             Err(reject) => {
                 parts.ledger.blame(&reject);
                 parts.ledger.close(Ending::Failed);
-                let error = reject.error(&parts.ledger.call_id);
-                let message = message::error(Some(&parts.screen.id), &error);
-                Step::Final(message, reject.why.status(parts.screen.era))
+                let (era, id, call_id) = (parts.screen.era, &parts.screen.id, &parts.ledger.call_id);
+                if reject.why.is_tool_error() && parts.ledger.method == method::TOOLS_CALL {
+                    let message = message::result(id, &reject.tool_result(era, call_id));
+                    return Step::Final(message, StatusCode::OK);
+                }
+                Step::Final(message::error(Some(id), &reject.error(call_id)), reject.why.status(era))
             }
         }
     }
