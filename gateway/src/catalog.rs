@@ -4,6 +4,7 @@
 pub mod manifest;
 pub mod member;
 mod owners;
+mod prices;
 mod reader;
 mod slot;
 

@@ -14,11 +14,14 @@ use crate::inflight::Inflight;
 use crate::ports::clock::Clock;
 use crate::ports::journal::Ending;
 use crate::ports::keys::Keys;
+use crate::ports::nonces::Nonces;
 use crate::profiles::{Party, Profiles};
+use crate::questions::Questions;
 use crate::reject::Reject;
 use crate::runs::Runs;
 use crate::seal::Sealer;
 use crate::sessions::{Session, Sessions};
+use crate::stages::limit::Limits;
 use crate::stages::record::{Book, Ledger};
 use crate::stages::session::Desk;
 
@@ -46,6 +49,12 @@ pub struct Gate {
     pub book: Book,
     /// The wall clock.
     pub clock: Arc<dyn Clock>,
+    /// Counters of rates, concurrency and budgets.
+    pub limits: Arc<Limits>,
+    /// Used confirmations.
+    pub nonces: Arc<dyn Nonces>,
+    /// Questions that legacy clients are asked.
+    pub questions: Questions,
     /// Runs that nobody names.
     pub runs: Runs,
     /// Calls that can be cancelled by id.

@@ -3,6 +3,7 @@
 
 pub mod admit;
 pub mod authorize;
+pub mod confirm;
 pub mod decode;
 pub mod forward;
 pub mod identify;

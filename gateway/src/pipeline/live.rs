@@ -8,16 +8,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use mcp::era::Era;
-use mcp::{message, method};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::answer_to;
+use super::start::Asking;
 use crate::inflight;
 use crate::ports::journal::Ending;
 use crate::ports::upstream::{Event, Fault, FaultKind};
 use crate::reject::Reject;
 use crate::stages::admit::Via;
 use crate::stages::forward::Exchange;
+use crate::stages::limit;
 use crate::stages::record::Ledger;
 use crate::stages::screen::Screen;
 
@@ -42,6 +44,20 @@ pub struct Parts {
     pub gauge: Gauge,
     /// Cancelled shortly before the process cuts what is still under way.
     pub closing: CancellationToken,
+}
+
+impl Parts {
+    /// What the call is charged by.
+    fn note(&mut self, event: &Result<Event, Fault>) {
+        match event {
+            Ok(Event::Done(answer)) => {
+                let price = limit::price_of(self.exchange.permitted());
+                self.ledger.answered(price, answer.outcome.as_ref().ok());
+            }
+            Err(fault) if !fault.dispatched => self.ledger.unsent(),
+            Ok(_) | Err(_) => {}
+        }
+    }
 }
 
 /// A gauge that is one higher as long as this lives.
@@ -73,6 +89,7 @@ impl Drop for Gauge {
 /// A call under way.
 pub struct Live {
     parts: Option<Parts>,
+    asking: Option<Asking>,
     quiet: Instant,
 }
 
@@ -91,12 +108,53 @@ pub enum Step {
 impl Live {
     /// Takes a call on.
     pub fn new(parts: Parts) -> Live {
-        Live { parts: Some(parts), quiet: Instant::now() + KEEP_ALIVE }
+        Live { parts: Some(parts), asking: None, quiet: Instant::now() + KEEP_ALIVE }
+    }
+
+    /// Takes a call on that a person is asked about first.
+    pub fn asking(asking: Asking) -> Live {
+        Live { parts: None, asking: Some(asking), quiet: Instant::now() + KEEP_ALIVE }
+    }
+
+    /// Gives out the question, then waits for what follows on its answer; None once the call is under way.
+    async fn ask(&mut self) -> Option<Step> {
+        let asking = self.asking.as_mut()?;
+        if let Some(question) = asking.question.take() {
+            return Some(Step::Message(question));
+        }
+        let next = tokio::select! {
+            biased;
+            () = asking.cancelled.wait() => {
+                let step = match (asking.era, asking.via) {
+                    (Era::Legacy, Via::Http) => Step::Final(asking.given_up(), StatusCode::OK),
+                    _ => Step::Silent,
+                };
+                self.asking = None;
+                return Some(step);
+            }
+            next = &mut asking.rest => next,
+            () = asking.closing.cancelled() => Err((asking.ended(), StatusCode::OK)),
+            () = sleep_until(self.quiet) => {
+                self.quiet = Instant::now() + KEEP_ALIVE;
+                return Some(Step::Quiet);
+            }
+        };
+        self.asking = None;
+        match next {
+            Ok(parts) => {
+                self.parts = Some(parts);
+                None
+            }
+            Err((message, status)) => Some(Step::Final(message, status)),
+        }
     }
 
     /// What comes next. May be dropped and asked again.
     pub async fn step(&mut self) -> Step {
         loop {
+            if let Some(step) = self.ask().await {
+                return step;
+            }
             let Some(parts) = &mut self.parts else { return Step::Silent };
             let event = tokio::select! {
                 biased;
@@ -124,6 +182,7 @@ impl Live {
 
     fn end(&mut self, event: Result<Event, Fault>) -> Step {
         let Some(mut parts) = self.parts.take() else { return Step::Silent };
+        parts.note(&event);
         let answer = match event {
             Ok(Event::Done(answer)) => parts.screen.answer(parts.exchange.permitted(), answer),
             Ok(_) => Err(Reject::broken(&parts.ledger.server, "no answer")),
@@ -137,12 +196,8 @@ impl Live {
             Err(reject) => {
                 parts.ledger.blame(&reject);
                 parts.ledger.close(Ending::Failed);
-                let (era, id, call_id) = (parts.screen.era, &parts.screen.id, &parts.ledger.call_id);
-                if reject.why.is_tool_error() && parts.ledger.method == method::TOOLS_CALL {
-                    let message = message::result(id, &reject.tool_result(era, call_id));
-                    return Step::Final(message, StatusCode::OK);
-                }
-                Step::Final(message::error(Some(id), &reject.error(call_id)), reject.why.status(era))
+                let (era, id) = (parts.screen.era, &parts.screen.id);
+                Step::Final(answer_to(&reject, id, era, &parts.ledger), reject.why.status(era))
             }
         }
     }
@@ -188,15 +243,21 @@ async fn linger(mut parts: Parts) {
         loop {
             match parts.exchange.next().await {
                 Ok(Event::Progress(_) | Event::Log(_)) => {}
-                Ok(Event::Done(answer)) => return Some(answer),
-                Err(_) => return None,
+                end => return Some(end),
             }
         }
     };
-    let answer = tokio::select! {
-        answer = timeout(grace, rest) => answer,
+    let end = tokio::select! {
+        end = timeout(grace, rest) => end,
         () = token.wait() => Ok(None),
     };
+    if let Ok(Some(end)) = &end {
+        parts.note(end);
+    }
+    let answer = end.map(|end| match end {
+        Some(Ok(Event::Done(answer))) => Some(answer),
+        _ => None,
+    });
     // What the server did is recorded as done, even though nobody was told.
     let ending = match answer {
         Ok(Some(answer)) => match parts.screen.answer(parts.exchange.permitted(), answer) {

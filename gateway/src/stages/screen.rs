@@ -17,7 +17,9 @@ use memchr::memmem;
 use crate::ports::journal::Ending;
 use crate::ports::upstream::Answer;
 use crate::reject::{Reject, Why};
+use crate::seal::Sealer;
 use crate::stages::authorize::Permitted;
+use crate::stages::confirm::Carry;
 
 /// Partial content that is kept for a cancelled call, in bytes.
 const MAX_PARTIAL: usize = 16 * 1024;
@@ -32,6 +34,8 @@ pub struct Screen {
     pub token: Option<Raw>,
     /// The least severe log level that the client asked for; None: it gets no log notifications.
     pub level: Option<LogLevel>,
+    /// How a person's agreement is carried through further rounds, and what seals that.
+    pub carry: Option<(Carry, Sealer)>,
     /// What the client declared that it can do.
     capabilities: Raw,
     partial: Vec<Raw>,
@@ -51,7 +55,8 @@ pub struct Final {
 impl Screen {
     /// A client's side of a call.
     pub fn new(era: Era, id: Id, capabilities: Raw) -> Screen {
-        Screen { era, id, token: None, level: None, capabilities, partial: Vec::new(), partial_bytes: 0 }
+        let (token, level, carry, partial) = (None, None, None, Vec::new());
+        Screen { era, id, token, level, carry, capabilities, partial, partial_bytes: 0 }
     }
 
     /// `notifications/progress` with the client's own token; none when it gave no token.
