@@ -64,7 +64,7 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
     let catalog = Arc::new(Catalog::new(members.collect(), owners, changed));
     let sealer = Sealer::new(&config.keys.seal).ok_or("the system gives no random bytes")?;
     let snapshot = Snapshot {
-        profiles: Profiles::implicit(&config.default_task, config.listen.ip().is_loopback()),
+        profiles: profiles(&config),
         keys: Arc::new(NoKeys),
         catalog,
         sessions: Sessions::new(sealer.clone(), config.legacy.session_ttl),
@@ -86,6 +86,11 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
         closing: CancellationToken::new(),
         warm: CancellationToken::new(),
     }))
+}
+
+fn profiles(config: &Checked) -> Profiles {
+    let all = config.tasks.iter().map(|task| Arc::clone(&task.profile));
+    Profiles::new(all, config.default_task.as_deref(), config.listen.ip().to_canonical().is_loopback())
 }
 
 /// Reads all lists once, so that the first client does not wait and `/readyz` can tell. Cancels `warm` when every

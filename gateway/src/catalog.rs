@@ -4,7 +4,6 @@
 pub mod manifest;
 pub mod member;
 mod owners;
-mod prices;
 mod reader;
 mod slot;
 

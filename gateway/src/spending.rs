@@ -8,14 +8,15 @@ use policies::budget::Amounts;
 use policies::budget::ledger::{Level, Ticket};
 use policies::price::{Cost, Measured, Price, Reported};
 use serde_json::Value;
+use smallvec::SmallVec;
 
 use crate::ports::limiter::Limiter;
 
 /// A reservation that is not settled yet.
 pub struct Spending {
     limiter: Arc<dyn Limiter>,
-    /// The name under which the call counts as under way.
-    open: Option<Box<str>>,
+    /// The names under which the call counts as under way.
+    open: SmallVec<[Box<str>; 2]>,
     reserved: Option<Reserved>,
 }
 
@@ -45,12 +46,12 @@ pub enum Fate {
 impl Spending {
     /// Holds nothing yet.
     pub fn new(limiter: Arc<dyn Limiter>) -> Spending {
-        Spending { limiter, open: None, reserved: None }
+        Spending { limiter, open: SmallVec::new(), reserved: None }
     }
 
     /// Counts as one of the calls under way under this name, which was entered.
     pub fn entered(&mut self, name: Box<str>) {
-        self.open = Some(name);
+        self.open.push(name);
     }
 
     /// Holds this reservation.
@@ -65,7 +66,7 @@ impl Spending {
 
     /// Gives everything back that was not spent. None when no budget was asked.
     pub fn settle(&mut self, fate: &Fate) -> Option<Cost> {
-        if let Some(name) = self.open.take() {
+        for name in self.open.drain(..) {
             self.limiter.leave(&name);
         }
         let Reserved { ticket, price, amounts, .. } = self.reserved.take()?;

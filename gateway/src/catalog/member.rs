@@ -9,12 +9,10 @@ use lru::LruCache;
 use mcp::entry::EntryKind;
 use metrics::Metrics;
 use parking_lot::Mutex;
-use policies::price::Price;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, timeout};
 
 use super::manifest::{Listed, Manifest, Naming, expose};
-use super::prices::Prices;
 use super::slot::{Look, MIN_INTERVAL, Slot};
 use super::{Changed, Owners, PATIENCE, reader};
 use crate::config::{Lists, Server};
@@ -36,7 +34,6 @@ pub struct Member {
     order: usize,
     shared: Shared,
     slots: Mutex<LruCache<SlotKey, Arc<Cell>>>,
-    prices: Prices,
 }
 
 /// What all members share.
@@ -85,13 +82,7 @@ pub enum Name<'a> {
 impl Member {
     /// A server that nothing is known of yet.
     pub fn new(spec: Arc<Server>, upstream: Arc<dyn Upstream>, order: usize, shared: Shared) -> Arc<Member> {
-        let (slots, prices) = (Mutex::new(LruCache::new(VARIANTS)), Prices::new(&spec.policy.prices));
-        Arc::new(Member { spec, upstream, order, shared, slots, prices })
-    }
-
-    /// What a call of this tool costs, by the server's own name of it.
-    pub fn price(&self, tool: &str) -> Option<&Price> {
-        self.spec.policy.prices.get(self.prices.of(tool)?).map(|(_, price)| price)
+        Arc::new(Member { spec, upstream, order, shared, slots: Mutex::new(LruCache::new(VARIANTS)) })
     }
 
     /// What the server says of itself.

@@ -3,6 +3,7 @@
 
 mod address;
 mod bounds;
+mod cost;
 mod credential;
 mod front;
 mod headers;
@@ -10,8 +11,9 @@ mod http_server;
 mod keys;
 mod server;
 mod stdio_server;
+mod tasks;
 
-use super::checked::{Checked, Task};
+use super::checked::Checked;
 use super::context::Context;
 use super::place::At;
 use super::problem::Problem;
@@ -19,9 +21,6 @@ use super::raw;
 
 pub(crate) use credential::{looks_secret, names_secret};
 pub(crate) use server::valid_id;
-
-/// The task that exists without a `tasks` section.
-const IMPLICIT_TASK: &str = "default";
 
 /// Turns the raw file into a checked one. `listen` is the command line's override.
 pub(crate) fn check(
@@ -40,7 +39,9 @@ pub(crate) fn check(
     let log = bounds::log(raw.log.as_ref(), &root.key("log"), context);
     let drain = bounds::drain(raw.drain.as_ref(), &root.key("drain"), context);
     let keys = keys::check(raw.keys.as_ref(), &root.key("keys"), context);
-    let default_task = default_task(raw, context);
+    let ground = ground(raw, front.as_ref());
+    let tasks = tasks::check(raw, &ground, context);
+    address::guard(raw, listen, (&ground, front.as_ref()), context);
     let (Some(front), Some(keys), true) = (front, keys, context.problems.is_empty()) else {
         return Err(std::mem::take(&mut context.problems));
     };
@@ -53,8 +54,8 @@ pub(crate) fn check(
         hosts: front.hosts,
         origins: front.origins,
         servers,
-        tasks: vec![Task { name: default_task.clone(), implicit: true }],
-        default_task,
+        tasks: tasks.all,
+        default_task: tasks.default,
         limits,
         names_max,
         lists,
@@ -66,12 +67,11 @@ pub(crate) fn check(
     })
 }
 
-fn default_task(raw: &raw::File, context: &mut Context<'_>) -> String {
-    let at = At::root().key("default_task");
-    if raw.default_task.as_deref().is_some_and(|name| name != IMPLICIT_TASK) {
-        context.problem(&at, "there is no such task", "remove it: this build has the task `default` alone");
+/// What tasks and the listener depend on. `auth` is not in this build: nothing proves a caller.
+fn ground<'a>(raw: &'a raw::File, front: Option<&front::Front>) -> tasks::Ground<'a> {
+    tasks::Ground {
+        loopback: front.is_none_or(|front| front.listen.ip().to_canonical().is_loopback()),
+        servers: raw.servers.iter().flat_map(|map| map.0.iter().map(|(id, _)| id.as_str())).collect(),
+        ..tasks::Ground::default()
     }
-    let fix = "policies come with a later build; until then only loopback callers reach the gateway";
-    context.warning(&At::root(), "no tasks: the implicit task `default` allows every caller everything", fix);
-    IMPLICIT_TASK.to_owned()
 }

@@ -1,6 +1,8 @@
 //! The configuration after all checks: every value has its final type, default and meaning. Nothing here comes
 //! from serde and nothing here can be wrong any more; reading files and variables is already behind us.
 
+mod policy;
+mod task;
 mod tools;
 
 use std::fmt;
@@ -10,11 +12,12 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use jiff::civil::Date;
-use policies::glob::Glob;
-use policies::price::Price;
 use url::Url;
 
-pub use tools::{ToolRules, ToolTimeouts};
+pub use policy::ServerPolicy;
+pub(crate) use task::Origin;
+pub use task::Task;
+pub use tools::{ByTool, ToolRules, ToolTimeouts};
 
 use super::problem::Problem;
 use super::secret::Secret;
@@ -22,7 +25,7 @@ use super::secret::Secret;
 /// The whole file, checked. `config::load` is the only maker.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// Data listener; loopback, as long as no authentication exists.
+    /// Data listener; another than a loopback address only with credentials and tasks.
     pub listen: SocketAddr,
     /// What clients see when a load balancer stands in front; http or https, no query, fragment or userinfo.
     pub public_url: Option<Url>,
@@ -39,10 +42,10 @@ pub struct Checked {
     pub origins: Vec<String>,
     /// In the order of the file.
     pub servers: Vec<Server>,
-    /// Named policy profiles. Until the file can hold them: one, implicit, allowing everything.
+    /// Named policy profiles, in the order of the file; never empty.
     pub tasks: Vec<Task>,
     /// Task of a caller who names none; one of `tasks`.
-    pub default_task: String,
+    pub default_task: Option<String>,
     /// Bounds of the data listener.
     pub limits: FrontLimits,
     /// Longest exposed tool or prompt name in bytes.
@@ -89,23 +92,6 @@ pub struct Server {
     pub policy: ServerPolicy,
     /// Line of the file that names it, from 1.
     pub line: usize,
-}
-
-/// What policies need to know of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerPolicy {
-    /// Whether its tools' hints may loosen what a task asks for; else they can only tighten it.
-    pub trusted_hints: bool,
-    /// Whether arguments are checked against the tools' input schemas before a call.
-    pub check_arguments: bool,
-    /// What its calls cost, single tools first: the first pattern that the tool's own name matches counts.
-    pub prices: Vec<(Option<Glob>, Price)>,
-}
-
-impl Default for ServerPolicy {
-    fn default() -> Self {
-        Self { trusted_hints: false, check_arguments: true, prices: Vec::new() }
-    }
 }
 
 /// How a server is reached.
@@ -200,15 +186,6 @@ impl Default for Timeouts {
             call_total: Duration::from_secs(600),
         }
     }
-}
-
-/// A policy profile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
-    /// Follows the rule of server ids.
-    pub name: String,
-    /// True for the one that exists because the file has no `tasks`: it allows everything.
-    pub implicit: bool,
 }
 
 /// Bounds of the data listener. Sizes in bytes.
@@ -313,11 +290,18 @@ pub struct Keys {
     /// True when the file names none: the key was made at this load and dies with the process. A reload must keep
     /// the running one.
     pub made: bool,
+    /// Key of digests over arguments and results.
+    pub digest: Option<[u8; 32]>,
+    /// Key of run tokens.
+    pub run_token: Option<[u8; 32]>,
 }
 
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keys").field("seal", &self.seal.len()).field("made", &self.made).finish()
+        f.debug_struct("Keys")
+            .field("seal", &self.seal.len())
+            .field("made", &self.made)
+            .finish_non_exhaustive()
     }
 }
 

@@ -15,7 +15,7 @@ use super::answer_to;
 use super::start::Asking;
 use crate::inflight;
 use crate::ports::journal::Ending;
-use crate::ports::upstream::{Event, Fault, FaultKind};
+use crate::ports::upstream::{Answer, Event, Fault, FaultKind};
 use crate::reject::Reject;
 use crate::stages::admit::Via;
 use crate::stages::forward::Exchange;
@@ -48,14 +48,14 @@ pub struct Parts {
 
 impl Parts {
     /// What the call is charged by.
-    fn note(&mut self, event: &Result<Event, Fault>) {
-        match event {
-            Ok(Event::Done(answer)) => {
+    fn note(&mut self, answer: &Result<Answer, Fault>) {
+        match answer {
+            Ok(answer) => {
                 let price = limit::price_of(self.exchange.permitted());
                 self.ledger.answered(price, answer.outcome.as_ref().ok());
             }
             Err(fault) if !fault.dispatched => self.ledger.unsent(),
-            Ok(_) | Err(_) => {}
+            Err(_) => {}
         }
     }
 }
@@ -159,19 +159,20 @@ impl Live {
             let event = tokio::select! {
                 biased;
                 () = parts.entry.cancelled().wait() => return self.cancelled(),
-                event = parts.exchange.next() => event,
+                event = parts.exchange.next(self.quiet) => event,
                 () = parts.closing.cancelled() => {
                     Err(Fault::late(FaultKind::Dropped, "the gateway ended before the answer came"))
                 }
-                () = sleep_until(self.quiet) => {
+            };
+            let message = match event {
+                Ok(None) => {
                     self.quiet = Instant::now() + KEEP_ALIVE;
                     return Step::Quiet;
                 }
-            };
-            let message = match event {
-                Ok(Event::Progress(params)) => parts.screen.progress(&params),
-                Ok(Event::Log(params)) => parts.screen.log(&params),
-                Ok(Event::Done(_)) | Err(_) => return self.end(event),
+                Ok(Some(Event::Progress(params))) => parts.screen.progress(&params),
+                Ok(Some(Event::Log(params))) => parts.screen.log(&params),
+                Ok(Some(Event::Done(answer))) => return self.end(Ok(answer)),
+                Err(fault) => return self.end(Err(fault)),
             };
             if let Some(message) = message {
                 self.quiet = Instant::now() + KEEP_ALIVE;
@@ -180,12 +181,11 @@ impl Live {
         }
     }
 
-    fn end(&mut self, event: Result<Event, Fault>) -> Step {
+    fn end(&mut self, answer: Result<Answer, Fault>) -> Step {
         let Some(mut parts) = self.parts.take() else { return Step::Silent };
-        parts.note(&event);
-        let answer = match event {
-            Ok(Event::Done(answer)) => parts.screen.answer(parts.exchange.permitted(), answer),
-            Ok(_) => Err(Reject::broken(&parts.ledger.server, "no answer")),
+        parts.note(&answer);
+        let answer = match answer {
+            Ok(answer) => parts.screen.answer(parts.exchange.permitted(), answer),
             Err(fault) => Err(Reject::fault(&fault, &parts.ledger.server)),
         };
         match answer {
@@ -241,9 +241,10 @@ async fn linger(mut parts: Parts) {
     let token = parts.entry.cancelled().clone();
     let rest = async {
         loop {
-            match parts.exchange.next().await {
-                Ok(Event::Progress(_) | Event::Log(_)) => {}
-                end => return Some(end),
+            match parts.exchange.next(Instant::now() + KEEP_ALIVE).await {
+                Ok(None | Some(Event::Progress(_) | Event::Log(_))) => {}
+                Ok(Some(Event::Done(answer))) => return Some(Ok(answer)),
+                Err(fault) => return Some(Err(fault)),
             }
         }
     };
@@ -254,10 +255,7 @@ async fn linger(mut parts: Parts) {
     if let Ok(Some(end)) = &end {
         parts.note(end);
     }
-    let answer = end.map(|end| match end {
-        Some(Ok(Event::Done(answer))) => Some(answer),
-        _ => None,
-    });
+    let answer = end.map(|end| end.and_then(Result::ok));
     // What the server did is recorded as done, even though nobody was told.
     let ending = match answer {
         Ok(Some(answer)) => match parts.screen.answer(parts.exchange.permitted(), answer) {

@@ -18,7 +18,7 @@ use crate::digest::sha256;
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The JSON-RPC method.
-    pub method: String,
+    pub method: &'static str,
     /// The members of `params` without `_meta`, names and URIs already the server's own.
     pub params: Vec<(Key, Raw)>,
     /// Members of the client's `_meta` that are passed through as they are.

@@ -46,7 +46,7 @@ pub struct Ask {
 /// The idle and the total time of a call: the server's, or the task's where they are shorter.
 pub fn times(target: &Target, profile: &Profile) -> (Duration, Duration) {
     let spec = &target.member.spec;
-    match target.method.as_str() {
+    match target.method {
         method::TOOLS_CALL => {
             let (idle, total) = spec.call_timeouts(&target.own);
             let least = |ours: Duration, task: Option<Duration>| task.map_or(ours, |task| ours.min(task));
@@ -95,16 +95,13 @@ fn start(permitted: &Permitted, ask: &Ask) -> Starting {
     let extra: Vec<_> = ask.extra.iter().filter(|(name, _)| !built(name)).cloned().collect();
     params.extend(extra);
     let call = Call {
-        method: target.method.clone(),
+        method: target.method,
         params: target.params.clone(),
         meta: ask.meta.clone(),
         client: ask.client.clone(),
         log_level: ask.log_level.clone(),
         progress: ask.progress,
-        mirrored: Mirrored {
-            name: method::mirrored_name(&target.method).map(|_| target.own.clone()),
-            params,
-        },
+        mirrored: Mirrored { name: method::mirrored_name(target.method).map(|_| target.own.clone()), params },
         session: ask.session,
         answer_bytes: target.member.spec.answer_bytes,
         call_id: Arc::clone(&ask.call_id),
@@ -114,16 +111,20 @@ fn start(permitted: &Permitted, ask: &Ask) -> Starting {
 }
 
 impl Exchange {
-    /// The next event. After [`Event::Done`] or a fault there is none. May be dropped and asked again.
+    /// The next event, or none until `quiet`. After [`Event::Done`] or a fault there is none. May be dropped and asked
+    /// again.
     ///
     /// # Errors
     /// The server's failure, or a deadline.
-    pub async fn next(&mut self) -> Result<Event, Fault> {
+    pub async fn next(&mut self, quiet: Instant) -> Result<Option<Event>, Fault> {
         loop {
             let deadline = self.end.min(self.idle_until);
-            let step = timeout_at(deadline, self.state.step()).await;
-            let step = step
-                .unwrap_or_else(|_| Err(Fault::late(FaultKind::Timeout, "a deadline of the call ran out")));
+            // One timer for both: most calls are over before either.
+            let step = match timeout_at(deadline.min(quiet), self.state.step()).await {
+                Ok(step) => step,
+                Err(_) if quiet < deadline => return Ok(None),
+                Err(_) => Err(Fault::late(FaultKind::Timeout, "a deadline of the call ran out")),
+            };
             match step {
                 Ok(Step::Again) => {}
                 Ok(Step::Reread(found)) => {
@@ -134,14 +135,14 @@ impl Exchange {
                     true => self.reread(),
                     false => {
                         self.state = State::Over;
-                        return Ok(Event::Done(answer));
+                        return Ok(Some(Event::Done(answer)));
                     }
                 },
                 Ok(Step::Event(event)) => {
                     if matches!(event, Event::Progress(_)) {
                         self.idle_until = Instant::now() + self.idle;
                     }
-                    return Ok(event);
+                    return Ok(Some(event));
                 }
                 Err(fault) => {
                     self.state = State::Over;

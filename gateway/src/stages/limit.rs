@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use policies::budget::ledger::Ticket;
 use policies::budget::{Amounts, Line, Spent, Steady, Unit};
 use policies::price::Price;
-use policies::rate::{Per, Quota, Who};
+use policies::rate::{Applies, Per, Quota, Who};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::ports::limiter::{Limiter, Refused, Reservation};
@@ -98,6 +98,10 @@ impl Limits {
         if target.method != method::TOOLS_CALL {
             rates.retain(|rate| rate.per != Per::Tool);
         }
+        if let Some(quota) = target.member.spec.policy.calls {
+            let key = shared("rate", &target.member.spec.id);
+            rates.push(Applies { key, quota, per: Per::Server });
+        }
         if rates.is_empty() {
             return Ok(Rated { permitted });
         }
@@ -133,13 +137,16 @@ impl Limits {
         let carry = confirmed.carry.clone();
         let permitted = confirmed.into_permitted();
         let mut spending = Spending::new(Arc::clone(&self.limiter));
-        if let Some((name, most)) = caller.party.profile.rates.concurrency(&caller.who()) {
+        let spec = &permitted.target().member.spec;
+        let own = caller.party.profile.rates.concurrency(&caller.who()).map(|cap| (cap, "of yours"));
+        let all = spec.policy.concurrency.map(|most| ((shared("open", &spec.id), most), "to this server"));
+        for ((name, most), whose) in own.into_iter().chain(all) {
             match self.limiter.enter(&name, most).await {
                 Ok(()) => spending.entered(name),
                 Err(Refused::Unavailable(detail)) => return Err(away(detail)),
                 Err(Refused::Over(_)) => {
                     let text = format!(
-                        "{most} calls of yours are under way, and no more are allowed at once. Wait for one to end."
+                        "{most} calls {whose} are under way, and no more are allowed at once. Wait for one to end."
                     );
                     return Err(Reject::new(Why::Concurrency, text).after(Duration::from_secs(1)));
                 }
@@ -160,7 +167,7 @@ impl Limits {
     ) -> Result<Option<Reserved>, Reject> {
         let (profile, target) = (&caller.party.profile, permitted.target());
         let call = target.method == method::TOOLS_CALL;
-        let price = if call { target.member.price(&target.own).cloned() } else { None };
+        let price = if call { target.member.spec.policy.price(&target.own).cloned() } else { None };
         if profile.budgets.all.is_empty() && price.is_none() {
             return Ok(None);
         }
@@ -193,6 +200,11 @@ impl Limits {
     }
 }
 
+/// The name of a counter that all callers of a server share. Server ids hold no `|`.
+fn shared(kind: &str, server: &str) -> Box<str> {
+    format!("{kind}|all|{server}").into()
+}
+
 fn spent(profile: &crate::profiles::Profile, line: &Line, now: i64) -> Reject {
     let Some(budget) = profile.budgets.all.get(line.budget) else {
         return Reject::new(Why::Budget, "a budget of this task is spent");
@@ -213,5 +225,5 @@ fn away(detail: String) -> Reject {
 /// The price by which a call is measured, where it has one.
 pub fn price_of(permitted: &Permitted) -> Option<&Price> {
     let target = permitted.target();
-    (target.method == method::TOOLS_CALL).then(|| target.member.price(&target.own)).flatten()
+    (target.method == method::TOOLS_CALL).then(|| target.member.spec.policy.price(&target.own)).flatten()
 }

@@ -58,7 +58,7 @@ pub struct Target {
     /// The server.
     pub member: Arc<Member>,
     /// The JSON-RPC method.
-    pub method: String,
+    pub method: &'static str,
     /// What is named.
     pub kind: EntryKind,
     /// Its name or URI as the client sent it.
@@ -196,16 +196,20 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    fn call(&self, kind: EntryKind, method: &str) -> Result<Routed, Reject> {
+    fn call(&self, kind: EntryKind, method: &'static str) -> Result<Routed, Reject> {
         let member = kind.id_member();
-        let name = named(self.params, member)
-            .ok_or_else(|| Reject::new(Why::Params, format!("params.{member} must be a string")))?;
-        if self.params.and_then(|p| p.get("arguments")).is_some_and(|arguments| !arguments.is_object()) {
+        let mut params = self.members();
+        let name = params.iter().find(|(key, _)| &**key == member).and_then(|(_, value)| value.string());
+        let name =
+            name.ok_or_else(|| Reject::new(Why::Params, format!("params.{member} must be a string")))?;
+        if params.iter().any(|(key, value)| &**key == "arguments" && !value.is_object()) {
             return Err(Reject::new(Why::Params, "params.arguments must be an object"));
         }
         let (server, own) = self.locate(kind, &name)?;
-        let params = self.replaced(member, &Raw::from_str_value(&own));
-        let (era, merged, method) = (self.era, self.only.is_none(), method.to_owned());
+        if own != name {
+            put(&mut params, member, &Raw::from_str_value(&own));
+        }
+        let (era, merged) = (self.era, self.only.is_none());
         Ok(Routed::Call(Box::new(Target { era, params, member: server, method, kind, name, own, merged })))
     }
 
@@ -226,19 +230,26 @@ impl Asking<'_> {
             let value = if &*key == member { Raw::from_str_value(&own) } else { value };
             renamed.raw_key(&key, &value);
         }
-        let params = self.replaced("ref", &renamed.finish());
-        let (era, merged, method) = (self.era, self.only.is_none(), method::COMPLETE.to_owned());
+        let mut params = self.members();
+        put(&mut params, "ref", &renamed.finish());
+        let (era, merged, method) = (self.era, self.only.is_none(), method::COMPLETE);
         Ok(Routed::Call(Box::new(Target { era, params, member: server, method, kind, name, own, merged })))
     }
 
-    /// `params` without `_meta` and with another value for `member`.
-    fn replaced(&self, member: &str, value: &Raw) -> Vec<(Key, Raw)> {
-        let all = self.params.into_iter().flat_map(Raw::members).filter(|(key, _)| &**key != "_meta");
-        all.map(|(key, old)| if &*key == member { (key, value.clone()) } else { (key, old) }).collect()
+    /// `params` without `_meta`.
+    fn members(&self) -> Vec<(Key, Raw)> {
+        self.params.into_iter().flat_map(Raw::members).filter(|(key, _)| &**key != "_meta").collect()
     }
 
     fn locate(&self, kind: EntryKind, name: &str) -> Result<(Arc<Member>, String), Reject> {
         locate(self.catalog, self.only, kind, name).ok_or_else(|| unknown(self.era, kind, name))
+    }
+}
+
+/// Another value for a member that is there.
+fn put(params: &mut [(Key, Raw)], member: &str, value: &Raw) {
+    for (_, old) in params.iter_mut().filter(|(key, _)| &**key == member) {
+        old.clone_from(value);
     }
 }
 

@@ -110,7 +110,7 @@ impl Screen {
                 return Err(Reject::broken(server, format!("header mismatch: {}", error.message)));
             }
             Err(error) => {
-                let mut error = bridge::error_to_client(self.era, answer.era, &target.method, error);
+                let mut error = bridge::error_to_client(self.era, answer.era, target.method, error);
                 if target.merged {
                     error.data = error.data.map(|data| uri::expose_in_result(server, &data, ResultKind::Uri));
                 }
@@ -119,17 +119,16 @@ impl Screen {
             }
         };
         let outline = Outline::of(&result);
-        self.check(server, &target.method, answer.era, &outline)?;
+        self.check(server, target.method, answer.era, &outline)?;
         check_output(permitted, &outline)?;
         let ending = if outline.failed { Ending::ToolError } else { Ending::Ok };
-        let result =
-            if target.merged { expose(server, target.kind, &target.method, &result) } else { result };
-        let result = if self.passes(answer.era, &target.method, &outline) {
+        let result = if target.merged { expose(server, target.kind, target.method, &result) } else { result };
+        let result = if self.passes(answer.era, target.method, &outline) {
             result
         } else {
             // What a server says of freshness is passed on; what it does not say can't be relied on.
             let ttl_ms = if outline.timed { u64::MAX } else { 0 };
-            bridge::to_client(self.era, answer.era, &target.method, &result, Cache { ttl_ms })
+            bridge::to_client(self.era, answer.era, target.method, &result, Cache { ttl_ms })
         };
         let message = message::result(&self.id, &result.single_line());
         Ok(Final { message, status: StatusCode::OK, ending })

@@ -36,18 +36,6 @@ use crate::ports::upstream::{Answer, Call, Client, Event, Events, Fault, FaultKi
 /// From here on a failed attempt to connect was expensive.
 const HANGING: Duration = Duration::from_secs(1);
 
-/// The methods whose header is made once for all: the usual calls.
-const CARRIED: [&str; 8] = [
-    method::TOOLS_CALL,
-    method::RESOURCES_READ,
-    method::PROMPTS_GET,
-    method::COMPLETE,
-    method::TOOLS_LIST,
-    method::PROMPTS_LIST,
-    method::RESOURCES_LIST,
-    method::TEMPLATES_LIST,
-];
-
 /// A call's way so far.
 pub(super) enum Sent {
     /// Its events. Whoever reads the last of them notes the outcome.
@@ -122,7 +110,7 @@ impl HttpSide {
     /// [`is_untouched`] proves that the server has another era and executed nothing. An expired session proves it too,
     /// but its state is lost, and whether that matters only the caller knows: there the method alone decides.
     pub(super) async fn call(self: &Arc<Self>, call: &Call) -> Result<Events, Fault> {
-        let mut again = method::safe_to_repeat(&call.method);
+        let mut again = method::safe_to_repeat(call.method);
         let mut first = true;
         loop {
             let known = self.known().await?;
@@ -332,14 +320,9 @@ pub(super) fn modern_headers(
     revision: Revision,
 ) -> Result<HeaderMap, Fault> {
     let unfit = |what: &str| Fault::early(FaultKind::Protocol, format!("no header can carry {what}"));
-    let known = CARRIED.into_iter().find(|method| *method == call.method);
-    let method = match known {
-        Some(method) => HeaderValue::from_static(method),
-        None => HeaderValue::from_str(&call.method).map_err(|_| unfit("the method"))?,
-    };
     let version = HeaderValue::from_static(revision.as_str());
     headers.insert(HeaderName::from_static("mcp-protocol-version"), version);
-    headers.insert(HeaderName::from_static("mcp-method"), method);
+    headers.insert(HeaderName::from_static("mcp-method"), HeaderValue::from_static(call.method));
     if let Some(name) = &call.mirrored.name {
         let value = HeaderValue::from_str(&mirror::encode_value(name)).map_err(|_| unfit("the name"))?;
         headers.insert(HeaderName::from_static("mcp-name"), value);

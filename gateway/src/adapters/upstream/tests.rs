@@ -343,10 +343,10 @@ pub(super) fn owner(number: u8) -> SessionKey {
     SessionKey::Caller { principal: [number; 32], conversation: [0; 16] }
 }
 
-pub(super) fn a_call(method: &str, params: &Value) -> Call {
+pub(super) fn a_call(method: &'static str, params: &Value) -> Call {
     let params = params.as_object().unwrap().iter().map(|(k, v)| (Key::new(k), raw(v))).collect();
     Call {
-        method: method.into(),
+        method,
         params,
         meta: Vec::new(),
         client: who(&json!({})),

@@ -234,7 +234,7 @@ pub(super) fn listen_call(lists: &[&str]) -> Call {
         wanted.boolean(&format!("{list}ListChanged"), true);
     }
     Call {
-        method: method::LISTEN.to_owned(),
+        method: method::LISTEN,
         params: vec![("notifications".into(), wanted.finish())],
         meta: Vec::new(),
         client: compose::nobody(),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::bounds::seconds;
-use super::{http_server, stdio_server};
-use crate::config::checked::{Server, ServerPolicy, Timeouts, ToolRules, ToolTimeouts, Transport};
+use super::{cost, http_server, stdio_server};
+use crate::config::checked::{ByTool, Server, ServerPolicy, Timeouts, ToolRules, ToolTimeouts, Transport};
 use crate::config::context::Context;
 use crate::config::place::At;
 use crate::config::raw;
@@ -43,6 +43,7 @@ fn one(id: &str, raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Optio
     let transport = transport(raw, at, context);
     let timeouts = timeouts(raw.timeouts.as_ref(), &at.key("timeouts"), context);
     let tools = tools(raw, &timeouts, &at.key("tools"), context);
+    let policy = policy(raw, at, context);
     let answer = at.key("limits").key("answer_bytes");
     let answer_raw = raw.limits.as_ref().and_then(|limits| limits.answer_bytes.as_ref());
     let answer_bytes = context.size(&answer, answer_raw, 16 << 20, 1 << 10..=1 << 30);
@@ -53,7 +54,7 @@ fn one(id: &str, raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Optio
         timeouts,
         tools,
         answer_bytes,
-        policy: ServerPolicy::default(),
+        policy,
         line: context.places.key_spot(at).line,
     })
 }
@@ -132,18 +133,49 @@ fn tools(raw: &raw::Server, server: &Timeouts, at: &At, context: &mut Context<'_
         }
         let Some(raw) = &tool.timeouts else { continue };
         let at = at.key("timeouts");
-        let mut time = |key: &str, raw: Option<&raw::Time>| {
-            raw.map(|raw| context.time(&at.key(key), Some(raw), Duration::from_secs(1), seconds(1, LONGEST)))
-        };
-        let timeouts = ToolTimeouts {
-            call_idle: time("call_idle", raw.call_idle.as_ref()),
-            call_total: time("call_total", raw.call_total.as_ref()),
-        };
+        let timeouts = tool_timeouts(Some(raw), &at, context);
         let idle = timeouts.call_idle.unwrap_or(server.call_idle);
         order(idle, timeouts.call_total.unwrap_or(server.call_total), &at, context);
         tools.push((pattern.clone(), timeouts));
     }
     tools.into_iter().collect()
+}
+
+/// Deadlines that stand in for a server's.
+pub(super) fn tool_timeouts(
+    raw: Option<&raw::ToolTimeouts>,
+    at: &At,
+    context: &mut Context<'_>,
+) -> ToolTimeouts {
+    let mut time = |key: &str, raw: Option<&raw::Time>| {
+        raw.map(|raw| context.time(&at.key(key), Some(raw), Duration::from_secs(1), seconds(1, LONGEST)))
+    };
+    ToolTimeouts {
+        call_idle: time("call_idle", raw.and_then(|raw| raw.call_idle.as_ref())),
+        call_total: time("call_total", raw.and_then(|raw| raw.call_total.as_ref())),
+    }
+}
+
+fn policy(raw: &raw::Server, at: &At, context: &mut Context<'_>) -> ServerPolicy {
+    let d = ServerPolicy::default();
+    let mut prices = Vec::new();
+    for (pattern, tool) in raw.tools.iter().flat_map(|tools| &tools.0) {
+        let Some(raw) = &tool.cost else { continue };
+        prices.push((pattern.clone(), cost::check(raw, &at.key("tools").key(pattern).key("cost"), context)));
+    }
+    let limits = at.key("limits");
+    let calls = raw.limits.as_ref().and_then(|limits| limits.calls.as_ref());
+    let calls = calls.and_then(|rate| context.rate(&limits.key("calls"), rate));
+    let concurrency = raw.limits.as_ref().and_then(|limits| limits.concurrency);
+    let concurrency = context.bound(&limits.key("concurrency"), concurrency, 1..=1_000_000);
+    ServerPolicy {
+        trusted_hints: raw.trusted_hints.unwrap_or(d.trusted_hints),
+        check_arguments: raw.check_arguments.unwrap_or(d.check_arguments),
+        calls,
+        concurrency: concurrency.and_then(|most| u32::try_from(most).ok()),
+        price: raw.cost.as_ref().map(|raw| cost::check(raw, &at.key("cost"), context)),
+        prices: prices.into_iter().collect::<ByTool<_>>(),
+    }
 }
 
 #[cfg(test)]
