@@ -94,6 +94,8 @@ pub enum Why {
     Capability,
     /// The result is larger than the task allows.
     ResultSize,
+    /// Secrets can't be taken out so that something valid is left.
+    Unscreened,
     /// A legacy request without a session.
     NoSession,
     /// A session that is unknown, expired or closed.
@@ -178,6 +180,7 @@ impl Why {
             Why::Unasked => (200, code::INVALID_REQUEST, "confirm_unavailable", Client, false),
             Why::Capability => (400, code::MISSING_CAPABILITY, "missing_capability", Client, false),
             Why::ResultSize => (200, code::SCHEMA, "result_too_large", Server, false),
+            Why::Unscreened => (200, code::SCHEMA, "unscreened", Server, false),
             Why::NoSession => (400, code::INVALID_REQUEST, "no_session", Client, false),
             Why::SessionGone => (404, code::INVALID_REQUEST, "session_gone", Client, false),
             Why::Unknown => (200, code::INVALID_PARAMS, "unknown", Client, false),
@@ -211,6 +214,7 @@ impl Why {
                 | Why::Confirm
                 | Why::Unasked
                 | Why::ResultSize
+                | Why::Unscreened
         )
     }
 

@@ -90,6 +90,8 @@ impl Drop for Gauge {
 pub struct Live {
     parts: Option<Parts>,
     asking: Option<Asking>,
+    /// The answer, while what came before it still goes out.
+    answer: Option<Result<Answer, Fault>>,
     quiet: Instant,
 }
 
@@ -108,12 +110,12 @@ pub enum Step {
 impl Live {
     /// Takes a call on.
     pub fn new(parts: Parts) -> Live {
-        Live { parts: Some(parts), asking: None, quiet: Instant::now() + KEEP_ALIVE }
+        Live { parts: Some(parts), asking: None, answer: None, quiet: Instant::now() + KEEP_ALIVE }
     }
 
     /// Takes a call on that a person is asked about first.
     pub fn asking(asking: Asking) -> Live {
-        Live { parts: None, asking: Some(asking), quiet: Instant::now() + KEEP_ALIVE }
+        Live { parts: None, asking: Some(asking), answer: None, quiet: Instant::now() + KEEP_ALIVE }
     }
 
     /// Gives out the question, then waits for what follows on its answer; None once the call is under way.
@@ -156,6 +158,13 @@ impl Live {
                 return step;
             }
             let Some(parts) = &mut self.parts else { return Step::Silent };
+            if let Some(message) = parts.screen.next(self.answer.is_some()) {
+                self.quiet = Instant::now() + KEEP_ALIVE;
+                return Step::Message(message);
+            }
+            if let Some(answer) = self.answer.take() {
+                return self.end(answer);
+            }
             let event = tokio::select! {
                 biased;
                 () = parts.entry.cancelled().wait() => return self.cancelled(),
@@ -164,19 +173,15 @@ impl Live {
                     Err(Fault::late(FaultKind::Dropped, "the gateway ended before the answer came"))
                 }
             };
-            let message = match event {
+            match event {
                 Ok(None) => {
                     self.quiet = Instant::now() + KEEP_ALIVE;
                     return Step::Quiet;
                 }
                 Ok(Some(Event::Progress(params))) => parts.screen.progress(&params),
                 Ok(Some(Event::Log(params))) => parts.screen.log(&params),
-                Ok(Some(Event::Done(answer))) => return self.end(Ok(answer)),
-                Err(fault) => return self.end(Err(fault)),
-            };
-            if let Some(message) = message {
-                self.quiet = Instant::now() + KEEP_ALIVE;
-                return Step::Message(message);
+                Ok(Some(Event::Done(answer))) => self.answer = Some(Ok(answer)),
+                Err(fault) => self.answer = Some(Err(fault)),
             }
         }
     }

@@ -23,6 +23,7 @@ use crate::inflight::Cancelled;
 use crate::ports::clock::Clock;
 use crate::ports::journal::Ending;
 use crate::ports::upstream::{Fault, FaultKind};
+use crate::profiles::Profile;
 use crate::questions::{Open, Questions};
 use crate::reject::Reject;
 use crate::seal::Sealer;
@@ -34,6 +35,7 @@ use crate::stages::forward::{self, Ask};
 use crate::stages::limit::{Caller, Limits, Metered};
 use crate::stages::record::Ledger;
 use crate::stages::screen::Screen;
+use crate::stages::screen::filter::{self, Filter};
 
 /// What starting a call needs of the gateway.
 pub(super) struct Starter {
@@ -62,7 +64,7 @@ impl Starter {
     /// Sends a call whose intent is written.
     pub(super) fn call(self, taken: Taken, metered: Metered, ledger: Ledger) -> Parts {
         let Taken { bound, entry, .. } = taken;
-        let decoded = bound.identified.decoded;
+        let (decoded, profile) = (bound.identified.decoded, bound.identified.party.profile);
         let id = id_of(&decoded.message).unwrap_or_else(|| Id::from_number(0));
         let wanted = match &bound.session {
             Some(session) => session.state.level(),
@@ -71,9 +73,14 @@ impl Starter {
         let mut screen = Screen::new(decoded.era, id, bound.client.capabilities.clone());
         screen.token.clone_from(&decoded.meta.progress_token);
         screen.level = wanted;
+        screen.filter = Filter::new(&profile, &self.metrics);
         screen.carry = metered.carry.clone().map(|carry| (carry, self.sealer.clone()));
         let ask = Ask {
-            extra: decode::extra_params(&decoded.admitted, decoded.era),
+            extra: match profile.redact_arguments {
+                // A header that nothing declares may hold what was taken out of the arguments.
+                true => Vec::new(),
+                false => decode::extra_params(&decoded.admitted, decoded.era),
+            },
             meta: decoded.meta.rest,
             client: bound.client,
             log_level: wanted.map(|level| Raw::from_str_value(level.as_str())),
@@ -81,7 +88,7 @@ impl Starter {
             session: bound.key,
             call_id: Arc::clone(&ledger.call_id),
             started: ledger.started(),
-            times: forward::times(metered.permitted.target(), &bound.identified.party.profile),
+            times: forward::times(metered.permitted.target(), &profile),
         };
         Parts {
             exchange: forward::forward(metered, ask),
@@ -151,20 +158,38 @@ impl Starter {
         timeout_at(end, pending.answer(open)).await.map_err(|_| late(server))?
     }
 
-    /// The last steps before a call is sent: its place, its reservation, its intent.
+    /// The last steps before a call is sent: secrets out of its arguments, its place, its reservation, its intent.
     pub(super) async fn metered(
         &self,
         taken: &mut Taken,
-        confirmed: Confirmed,
+        mut confirmed: Confirmed,
         ledger: &mut Ledger,
     ) -> Result<Metered, Reject> {
         let bound = &taken.bound;
+        self.mask(&bound.identified.party.profile, &mut confirmed)?;
         let caller = Caller { party: &bound.identified.party, run: &bound.run };
         let what = (Arc::clone(&ledger.call_id), self.clock.now());
         let (metered, spending) = self.limits.limit(caller, confirmed, taken.place.take(), what).await?;
         ledger.hold(spending);
         ledger.intent(&metered.permitted.target().own).await?;
         Ok(metered)
+    }
+}
+
+impl Starter {
+    /// Takes secrets out of what a server gets, where the task asks for that. Mirrored headers are built from what is
+    /// left.
+    fn mask(&self, profile: &Profile, confirmed: &mut Confirmed) -> Result<(), Reject> {
+        let Some(redactor) = profile.redactor.as_deref().filter(|_| profile.redact_arguments) else {
+            return Ok(());
+        };
+        let named = |key: &str| matches!(key, "arguments" | "argument");
+        for (_, value) in confirmed.params_mut().iter_mut().filter(|(key, _)| named(key)) {
+            if let Some(clean) = filter::redacted(redactor, &self.metrics, value)? {
+                *value = clean;
+            }
+        }
+        Ok(())
     }
 }
 

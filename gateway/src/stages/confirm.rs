@@ -37,6 +37,11 @@ impl Confirmed {
     pub fn into_permitted(self) -> Permitted {
         self.permitted
     }
+
+    /// The members of its `params`.
+    pub fn params_mut(&mut self) -> &mut Vec<(Key, Raw)> {
+        self.permitted.params_mut()
+    }
 }
 
 /// What comes next.
