@@ -88,7 +88,8 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
     }))
 }
 
-fn profiles(config: &Checked) -> Profiles {
+/// The tasks of a configuration.
+pub fn profiles(config: &Checked) -> Profiles {
     let all = config.tasks.iter().map(|task| Arc::clone(&task.profile));
     Profiles::new(all, config.default_task.as_deref(), config.listen.ip().to_canonical().is_loopback())
 }
