@@ -15,6 +15,7 @@ mod drain;
 mod edges;
 mod envelope;
 mod eras;
+mod explain;
 mod framing;
 mod front;
 mod h2;
