@@ -3,6 +3,8 @@
 pub mod child;
 pub mod credentials;
 pub mod keys;
+pub mod limiter;
+pub mod nonces;
 pub mod outbound;
 pub mod pipe;
 pub mod upstream;

@@ -16,6 +16,7 @@ use crate::adapters::credentials::Issue;
 use crate::adapters::keys::{Documents, Keyring, Obtain};
 use crate::adapters::outbound::Fetcher;
 use crate::adapters::upstream::{Deps, ServerClient};
+use crate::adapters::{limiter, nonces};
 use crate::catalog::member::{Member, Shared};
 use crate::catalog::{Catalog, Owners};
 use crate::config::{self, Checked};
@@ -26,8 +27,11 @@ use crate::ports::journal::NoJournal;
 use crate::ports::keys::{Keys, NoKeys};
 use crate::ports::upstream::Client;
 use crate::profiles::Profiles;
+use crate::questions::Questions;
+use crate::runs::Runs;
 use crate::seal::Sealer;
 use crate::sessions::Sessions;
+use crate::stages::limit::Limits;
 use crate::stages::record::Book;
 
 /// Child processes of all servers together.
@@ -77,6 +81,10 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
         snapshot: ArcSwap::from_pointee(snapshot),
         book,
         clock: Arc::new(SystemClock),
+        limits: Arc::new(Limits::new(Arc::new(limiter::InMemory::default()))),
+        nonces: Arc::new(nonces::InMemory::default()),
+        questions: Questions::default(),
+        runs: Runs::default(),
         inflight: Inflight::default(),
         places: Arc::new(Semaphore::new(config.limits.requests)),
         streams: Arc::new(Semaphore::new(config.limits.streams)),
@@ -95,7 +103,8 @@ fn keys(spec: &config::Auth, fetcher: Arc<Fetcher>) -> Result<Arc<dyn Keys>, Str
     Ok(Arc::new(Keyring::new(spec, &obtain)?))
 }
 
-fn profiles(config: &Checked) -> Profiles {
+/// The tasks of a configuration.
+pub fn profiles(config: &Checked) -> Profiles {
     let all = config.tasks.iter().map(|task| Arc::clone(&task.profile));
     Profiles::new(all, config.default_task.as_deref(), config.listen.ip().to_canonical().is_loopback())
 }

@@ -17,10 +17,10 @@ mod units;
 
 pub(crate) use check::assertion_key;
 pub use checked::{
-    Assertion, Auth, ByTool, Checked, ClientCertificates, FixedToken, FrontLimits, Grantor, Held,
-    HeldClient, HttpKind, HttpServer, Introspection, Isolation, Keys, KeySource, Legacy, Lists, Log,
-    LogFormat, Outgoing, Server, ServerPolicy, SessionIds, StdioServer, Task, Timeouts, TlsFiles,
-    ToolRules, ToolTimeouts, Transport, Trusted,
+    Assertion, Auth, ByTool, Checked, ClientCertificates, FixedToken, FrontLimits, Grantor, Held, HeldClient,
+    HttpKind, HttpServer, Introspection, Isolation, KeySource, Keys, Legacy, Lists, Log, LogFormat, Outgoing,
+    Server, ServerPolicy, SessionIds, StdioServer, Task, Timeouts, TlsFiles, ToolRules, ToolTimeouts,
+    Transport, Trusted,
 };
 pub use context::{Env, read_secret};
 pub use problem::Problem;

@@ -2,8 +2,9 @@
 //! not compile. No stage names an adapter or the edge.
 
 pub mod admit;
-pub mod challenge;
 pub mod authorize;
+pub mod challenge;
+pub mod confirm;
 pub mod decode;
 pub mod forward;
 pub mod identify;

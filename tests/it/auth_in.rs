@@ -41,7 +41,8 @@ fn a4_nothing_in_a_token_is_ever_fetched() {
     let canary = TcpListener::bind("127.0.0.1:0").expect("a port");
     canary.set_nonblocking(true).expect("no waiting");
     let url = format!("http://{}/keys", canary.local_addr().expect("an address"));
-    let claims = json!({"iss": kit.issuer.url(), "aud": "https://mcp.example/mcp", "sub": "x", "exp": now() + 600});
+    let claims =
+        json!({"iss": kit.issuer.url(), "aud": "https://mcp.example/mcp", "sub": "x", "exp": now() + 600});
     for header in [
         json!({"alg": "EdDSA", "kid": "k1", "jku": url}),
         json!({"alg": "EdDSA", "kid": "k1", "x5u": url}),
@@ -72,7 +73,8 @@ fn a7_a8_a9_a10_claims_are_held_to_the_table() {
     refused("ended", json!({"exp": now() - 40}));
     refused("not yet", json!({"nbf": now() + 60}));
     refused("no sub", json!({"sub": null}));
-    let claims = json!({"iss": kit.issuer.url(), "aud": "https://mcp.example/mcp", "sub": "x", "exp": now() + 600});
+    let claims =
+        json!({"iss": kit.issuer.url(), "aud": "https://mcp.example/mcp", "sub": "x", "exp": now() + 600});
     let id_token = kit.issuer.sign(&json!({"alg": "EdDSA", "kid": "k1", "typ": "JWT"}), &claims);
     kit.refuses("an ID token's type", &kit.with_token(&id_token), 401);
     kit.works("a good one", &kit.good());
@@ -222,7 +224,8 @@ fn l5_forwarding_headers_make_nobody_local() {
 #[test]
 fn peer_13_no_header_stands_for_a_credential() {
     let kit = Kit::new();
-    for name in ["router-key", "x-gw-auth", "x-mcp-init-host", "tollgate-task", "x-internal", "mcp-init-host"] {
+    for name in ["router-key", "x-gw-auth", "x-mcp-init-host", "tollgate-task", "x-internal", "mcp-init-host"]
+    {
         kit.refuses(name, &kit.bare().header(name, "secret-api-key"), 401);
         kit.refuses(name, &kit.bare().header(name, "default"), 401);
     }
@@ -231,9 +234,8 @@ fn peer_13_no_header_stands_for_a_credential() {
 #[test]
 fn fixed_tokens_are_known_by_their_digest_and_read_again() {
     let up = Scripted::json(Peer::modern("up"));
-    let digest = |text: &str| {
-        sha256(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-    };
+    let digest =
+        |text: &str| sha256(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let head = format!(
         "auth:\n  tokens:\n    - {{ name: ci, sha256: \"file:ci.sha256\" }}\n    - {{ name: old, sha256: \"{}\", \
          expires: 2020-01-31 }}\n    - {{ name: other, sha256: \"{}\" }}\n",
@@ -243,7 +245,8 @@ fn fixed_tokens_are_known_by_their_digest_and_read_again() {
     let start = Start::new(&yaml(&head, &[http("up", &up, "")])).file("ci.sha256", &digest("first-token"));
     let gateway = start.start();
     let call = |token: &str| {
-        let request = gateway.modern().server("up").request("tools/call", r#"{"name":"echo","arguments":{}}"#);
+        let request =
+            gateway.modern().server("up").request("tools/call", r#"{"name":"echo","arguments":{}}"#);
         request.header("Authorization", &format!("Bearer {token}")).send(gateway.addr).status
     };
     assert_eq!(call("first-token"), 200);

@@ -35,7 +35,12 @@ fn a12_a_failing_issuer_leaves_good_tokens_alone() {
     let kit = Kit::with(", jwks_refresh: 1s", "");
     let token = kit.good();
     kit.works("before", &token);
-    let moods = [Mood::Status(500), Mood::Garbage, Mood::Huge(10 << 20), Mood::Redirect("http://127.0.0.1:1/".into())];
+    let moods = [
+        Mood::Status(500),
+        Mood::Garbage,
+        Mood::Huge(10 << 20),
+        Mood::Redirect("http://127.0.0.1:1/".into()),
+    ];
     for mood in moods {
         let before = kit.issuer.seen("/jwks").len();
         kit.issuer.jwks(mood.clone());
@@ -105,7 +110,8 @@ fn a14_private_addresses_are_no_place_for_keys() {
         let text = failed.unwrap_or_else(|| panic!("{jwks} was taken"));
         assert!(text.contains("doesn't connect there"), "{jwks}: {text}");
     };
-    for host in ["127.0.0.1", "127.1", "0x7f.1", "[::1]", "[::ffff:10.0.0.1]", "169.254.169.254", "10.0.0.1"] {
+    for host in ["127.0.0.1", "127.1", "0x7f.1", "[::1]", "[::ffff:10.0.0.1]", "169.254.169.254", "10.0.0.1"]
+    {
         refused(&format!("https://{host}:{port}/keys"));
     }
     refused("http://idp.example/keys");
@@ -159,7 +165,8 @@ fn opaque_tokens_are_looked_up_and_remembered_shortly() {
     let head = section(&issuer, lookup, "");
     let start = Start::new(&yaml(&head, &[http("up", &up, "")])).env("LOOKUP", "canary-lookup-secret");
     let gateway = start.start();
-    let active = json!({"active": true, "sub": "alice", "aud": AUDIENCE, "scope": "mcp.read", "exp": now() + 600});
+    let active =
+        json!({"active": true, "sub": "alice", "aud": AUDIENCE, "scope": "mcp.read", "exp": now() + 600});
     issuer.opaque("opaque-1", active.clone());
     issuer.opaque("opaque-2", json!({"active": true, "sub": "alice", "aud": "https://other.example"}));
     issuer.opaque("opaque.with.dots", active);

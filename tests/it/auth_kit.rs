@@ -80,10 +80,8 @@ impl Kit {
         assert_eq!(self.up.calls(), before, "{what}: the server was asked");
         if status == 401 {
             let challenge = answer.header("www-authenticate").unwrap_or_default().to_owned();
-            let url = format!(
-                "http://{}/.well-known/oauth-protected-resource/servers/up/mcp",
-                self.gateway.addr
-            );
+            let url =
+                format!("http://{}/.well-known/oauth-protected-resource/servers/up/mcp", self.gateway.addr);
             assert!(challenge.starts_with("Bearer "), "{what}: {challenge}");
             assert!(challenge.contains(&format!("resource_metadata=\"{url}\"")), "{what}: {challenge}");
             assert!(challenge.contains("scope=\"mcp.read mcp.write\""), "{what}: {challenge}");

@@ -164,7 +164,9 @@ fn personal(issuer_tokens: Arc<Mutex<Vec<String>>>) -> Scripted {
         if seen.is("tools/list") {
             let number = value.trim_start_matches("Bearer granted-").split('-').next().unwrap_or_default();
             let tool = simple_tool(&format!("only-{number}"));
-            let result = format!(r#"{{"resultType":"complete","ttlMs":60000,"cacheScope":"private","tools":[{tool}]}}"#);
+            let result = format!(
+                r#"{{"resultType":"complete","ttlMs":60000,"cacheScope":"private","tools":[{tool}]}}"#
+            );
             out.json(200, seen.rpc().result(&result));
             return true;
         }
@@ -185,7 +187,12 @@ fn a22_a18_each_caller_has_its_own_exchanged_token_and_its_own_list() {
         let answer = request.header("Authorization", &format!("Bearer {token}")).send(gateway.addr);
         assert_eq!(answer.status, 200, "{}", answer.text());
         let tools = answer.result()["tools"].clone();
-        tools.as_array().expect("tools").iter().map(|t| t["name"].as_str().expect("a name").to_owned()).collect()
+        tools
+            .as_array()
+            .expect("tools")
+            .iter()
+            .map(|t| t["name"].as_str().expect("a name").to_owned())
+            .collect()
     };
     let (alice, bob) = (issuer.token("alice", json!({})), issuer.token("bob", json!({})));
     let (hers, his) = (list(&alice), list(&bob));
@@ -224,7 +231,8 @@ fn an_assertion_says_who_calls_and_never_with_which_token() {
     use base64::Engine;
     let kit_up = Scripted::json(Peer::modern("up"));
     let issuer = Issuer::start();
-    let more = ", auth: { assertion: { key: \"file:key.pem\", issuer: \"https://gw.example\", lifetime: 30s } }";
+    let more =
+        ", auth: { assertion: { key: \"file:key.pem\", issuer: \"https://gw.example\", lifetime: 30s } }";
     let head = section(&issuer, "", "");
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("a key").serialize_pem();
     let start = Start::new(&yaml(&head, &[http("up", &kit_up, more)])).file("key.pem", &key);

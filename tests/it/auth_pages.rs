@@ -83,7 +83,8 @@ fn peer_12_a_preflight_needs_no_credential() {
         assert_eq!(answer.header("access-control-allow-origin"), Some("https://app.example"));
         let allowed = answer.header("access-control-allow-headers").unwrap_or_default().to_lowercase();
         assert!(allowed.contains("authorization"), "{allowed}");
-        let foreign = Request::new("OPTIONS", path).header("Origin", "https://evil.example").send(gateway.addr);
+        let foreign =
+            Request::new("OPTIONS", path).header("Origin", "https://evil.example").send(gateway.addr);
         assert_eq!(foreign.status, 403, "{path}");
     }
     let refused = Request::post("/mcp", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)
@@ -137,5 +138,9 @@ fn peer_9_the_shim_registers_clients_for_an_issuer_that_will_not() {
     let large = Request::post("/oauth/register", " ".repeat(17 << 10)).send(gateway.addr);
     assert_eq!(large.status, 413, "{}", large.text());
     issuer.metadata(Mood::Status(500));
-    assert_eq!(read("/.well-known/oauth-authorization-server/oauth")["issuer"], format!("{base}/oauth"), "kept");
+    assert_eq!(
+        read("/.well-known/oauth-authorization-server/oauth")["issuer"],
+        format!("{base}/oauth"),
+        "kept"
+    );
 }

@@ -31,7 +31,11 @@ fn a_certificate_of_the_authority_proves_its_name() {
     let named = ours.issue("spiffe://example/agent");
     assert_eq!(call(&gateway, &own, Some(&named), "http/1.1"), Some(200));
     assert_eq!(call(&gateway, &own, None, "http/1.1"), Some(401), "none shown");
-    assert_eq!(call(&gateway, &own, Some(&ours.issue("agent.example")), "http/1.1"), Some(401), "a DNS name alone");
+    assert_eq!(
+        call(&gateway, &own, Some(&ours.issue("agent.example")), "http/1.1"),
+        Some(401),
+        "a DNS name alone"
+    );
     let foreign = call(&gateway, &own, Some(&theirs.issue("spiffe://example/agent")), "http/1.1");
     assert_eq!(foreign, None, "another authority's ends the handshake");
     let calls = up.calls();

@@ -181,6 +181,7 @@ fn allowed(name: &str) -> &'static [&'static str] {
             "clap",
             "clap_complete",
             "futures-util",
+            "governor",
             "http",
             "http-body",
             "http-body-util",

@@ -122,7 +122,8 @@ impl Authority {
         let key = rcgen::KeyPair::generate().expect("a key");
         let mut params = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        params.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign, rcgen::KeyUsagePurpose::DigitalSignature];
+        params.key_usages =
+            vec![rcgen::KeyUsagePurpose::KeyCertSign, rcgen::KeyUsagePurpose::DigitalSignature];
         let cert = params.self_signed(&key).expect("a certificate");
         Authority { cert_pem: cert.pem(), issuer: rcgen::Issuer::new(params, key) }
     }

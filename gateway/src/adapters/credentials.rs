@@ -73,11 +73,11 @@ impl Issue {
             Outgoing::ClientCredentials(grantor) => {
                 Granted::new(server, grantor, false, self).map(Kind::Granted)
             }
-            Outgoing::TokenExchange(grantor) => {
-                Granted::new(server, grantor, true, self).map(Kind::Granted)
+            Outgoing::TokenExchange(grantor) => Granted::new(server, grantor, true, self).map(Kind::Granted),
+            Outgoing::Assertion(spec) => {
+                Watched::new(&spec.key, |secret| assertion_key(secret.expose()).ok())
+                    .map(|key| Kind::Signed { key, spec: spec.clone(), clock: Arc::clone(&self.clock) })
             }
-            Outgoing::Assertion(spec) => Watched::new(&spec.key, |secret| assertion_key(secret.expose()).ok())
-                .map(|key| Kind::Signed { key, spec: spec.clone(), clock: Arc::clone(&self.clock) }),
         };
         Ok(Some(Arc::new(Credential { name, kind: kind.ok_or_else(unfit)? })))
     }
@@ -123,13 +123,8 @@ fn sign(
     now: SystemTime,
 ) -> Result<HeaderValue, Fault> {
     let id = uuid::Uuid::now_v7().to_string();
-    let about = About {
-        issuer: &spec.issuer,
-        server: &spec.audience,
-        task: &behalf.task,
-        run: &behalf.run,
-        id: &id,
-    };
+    let about =
+        About { issuer: &spec.issuer, server: &spec.audience, task: &behalf.task, run: &behalf.run, id: &id };
     let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let principal = &behalf.who.principal;
     let lifetime: Duration = spec.lifetime;

@@ -65,7 +65,8 @@ impl Keyring {
         for trusted in &spec.issuers {
             let source = Source::new(trusted, obtain).ok_or("an issuer's keys can't be used")?;
             if let Some(spec) = &trusted.introspection {
-                lookups = Some(Lookups::new(&source, spec, obtain).ok_or("an introspection client can't be used")?);
+                lookups =
+                    Some(Lookups::new(&source, spec, obtain).ok_or("an introspection client can't be used")?);
             }
             sources.insert(trusted.issuer.issuer().to_string(), source);
         }

@@ -173,6 +173,24 @@ impl Member {
         Ok(found(self.manifest(kind, client, patience).await?, name))
     }
 
+    /// An entry by name, of the list as it is known: nothing is looked for at the server.
+    ///
+    /// # Errors
+    /// The server's failure.
+    pub async fn known(
+        self: &Arc<Self>,
+        kind: EntryKind,
+        client: &Client,
+        name: Name<'_>,
+    ) -> Result<Option<Found>, Fault> {
+        Ok(found(self.manifest(kind, client, self.patience()).await?, name))
+    }
+
+    /// Whether an exposed name may be a shortened one: those are as long as names may be, but for a character's bytes.
+    pub fn may_be_short(&self, exposed: &str) -> bool {
+        exposed.len() + 3 >= self.shared.names_max
+    }
+
     /// Reads a list anew and waits for it.
     pub async fn reread(self: &Arc<Self>, kind: EntryKind, client: &Client) {
         let cell = self.cell(kind, client);

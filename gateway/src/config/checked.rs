@@ -16,8 +16,8 @@ use jiff::civil::Date;
 use url::Url;
 
 pub use self::auth::{
-    Assertion, Auth, ClientCertificates, FixedToken, Grantor, Held, HeldClient, Introspection, KeySource, Outgoing,
-    Trusted,
+    Assertion, Auth, ClientCertificates, FixedToken, Grantor, Held, HeldClient, Introspection, KeySource,
+    Outgoing, Trusted,
 };
 pub use policy::ServerPolicy;
 pub(crate) use task::Origin;
@@ -353,7 +353,11 @@ impl fmt::Debug for HttpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("HttpServer");
         shown.field("url", &self.shown_url()).field("kind", &self.kind);
-        shown.field("headers", &self.headers).field("credential", &self.credential).field("ca", &self.ca).finish()
+        shown
+            .field("headers", &self.headers)
+            .field("credential", &self.credential)
+            .field("ca", &self.ca)
+            .finish()
     }
 }
 

@@ -8,16 +8,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use http::StatusCode;
 use mcp::era::Era;
-use mcp::message;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::answer_to;
+use super::start::Asking;
 use crate::inflight;
 use crate::ports::journal::Ending;
 use crate::ports::upstream::{Answer, Event, Fault, FaultKind};
 use crate::reject::{Reject, Why};
 use crate::stages::admit::Via;
 use crate::stages::forward::Exchange;
+use crate::stages::limit;
 use crate::stages::record::Ledger;
 use crate::stages::screen::Screen;
 use crate::who::Who;
@@ -62,6 +64,20 @@ pub async fn ended(ends: Option<Instant>) {
     }
 }
 
+impl Parts {
+    /// What the call is charged by.
+    fn note(&mut self, answer: &Result<Answer, Fault>) {
+        match answer {
+            Ok(answer) => {
+                let price = limit::price_of(self.exchange.permitted());
+                self.ledger.answered(price, answer.outcome.as_ref().ok());
+            }
+            Err(fault) if !fault.dispatched => self.ledger.unsent(),
+            Err(_) => {}
+        }
+    }
+}
+
 /// A gauge that is one higher as long as this lives.
 pub struct Gauge(Arc<metrics::Metrics>, fn(&metrics::Metrics, i64));
 
@@ -91,6 +107,9 @@ impl Drop for Gauge {
 /// A call under way.
 pub struct Live {
     parts: Option<Parts>,
+    asking: Option<Asking>,
+    /// The answer, while what came before it still goes out.
+    answer: Option<Result<Answer, Fault>>,
     quiet: Instant,
 }
 
@@ -109,13 +128,61 @@ pub enum Step {
 impl Live {
     /// Takes a call on.
     pub fn new(parts: Parts) -> Live {
-        Live { parts: Some(parts), quiet: Instant::now() + KEEP_ALIVE }
+        Live { parts: Some(parts), asking: None, answer: None, quiet: Instant::now() + KEEP_ALIVE }
+    }
+
+    /// Takes a call on that a person is asked about first.
+    pub fn asking(asking: Asking) -> Live {
+        Live { parts: None, asking: Some(asking), answer: None, quiet: Instant::now() + KEEP_ALIVE }
+    }
+
+    /// Gives out the question, then waits for what follows on its answer; None once the call is under way.
+    async fn ask(&mut self) -> Option<Step> {
+        let asking = self.asking.as_mut()?;
+        if let Some(question) = asking.question.take() {
+            return Some(Step::Message(question));
+        }
+        let next = tokio::select! {
+            biased;
+            () = asking.cancelled.wait() => {
+                let step = match (asking.era, asking.via) {
+                    (Era::Legacy, Via::Http) => Step::Final(asking.given_up(), StatusCode::OK),
+                    _ => Step::Silent,
+                };
+                self.asking = None;
+                return Some(step);
+            }
+            next = &mut asking.rest => next,
+            () = asking.closing.cancelled() => Err((asking.ended(), StatusCode::OK)),
+            () = sleep_until(self.quiet) => {
+                self.quiet = Instant::now() + KEEP_ALIVE;
+                return Some(Step::Quiet);
+            }
+        };
+        self.asking = None;
+        match next {
+            Ok(parts) => {
+                self.parts = Some(parts);
+                None
+            }
+            Err((message, status)) => Some(Step::Final(message, status)),
+        }
     }
 
     /// What comes next. May be dropped and asked again.
     pub async fn step(&mut self) -> Step {
         loop {
+            if let Some(step) = self.ask().await {
+                return step;
+            }
             let Some(parts) = &mut self.parts else { return Step::Silent };
+            if let Some(message) = parts.screen.next(self.answer.is_some()) {
+                self.quiet = Instant::now() + KEEP_ALIVE;
+                return Step::Message(message);
+            }
+            if let Some(answer) = self.answer.take() {
+                return self.end(answer);
+            }
             // One timer for both.
             let alarm = parts.ends.map_or(self.quiet, |ends| ends.min(self.quiet));
             let event = tokio::select! {
@@ -126,7 +193,7 @@ impl Live {
                     Err(Fault::late(FaultKind::Dropped, "the gateway ended before the answer came"))
                 }
             };
-            let message = match event {
+            match event {
                 Ok(None) if alarm < self.quiet => return self.outlived(),
                 Ok(None) => {
                     self.quiet = Instant::now() + KEEP_ALIVE;
@@ -134,18 +201,15 @@ impl Live {
                 }
                 Ok(Some(Event::Progress(params))) => parts.screen.progress(&params),
                 Ok(Some(Event::Log(params))) => parts.screen.log(&params),
-                Ok(Some(Event::Done(answer))) => return self.end(Ok(answer)),
-                Err(fault) => return self.end(Err(fault)),
-            };
-            if let Some(message) = message {
-                self.quiet = Instant::now() + KEEP_ALIVE;
-                return Step::Message(message);
+                Ok(Some(Event::Done(answer))) => self.answer = Some(Ok(answer)),
+                Err(fault) => self.answer = Some(Err(fault)),
             }
         }
     }
 
     fn end(&mut self, answer: Result<Answer, Fault>) -> Step {
         let Some(mut parts) = self.parts.take() else { return Step::Silent };
+        parts.note(&answer);
         let answer = match answer {
             Ok(answer) => parts.screen.answer(parts.exchange.permitted(), answer),
             Err(fault) => Err(Reject::fault(&fault, &parts.ledger.server)),
@@ -193,8 +257,8 @@ impl Live {
 fn fail(mut parts: Parts, reject: &Reject) -> Step {
     parts.ledger.blame(reject);
     parts.ledger.close(Ending::Failed);
-    let error = reject.error(&parts.ledger.call_id);
-    Step::Final(message::error(Some(&parts.screen.id), &error), reject.why.status(parts.screen.era))
+    let (era, id) = (parts.screen.era, &parts.screen.id);
+    Step::Final(answer_to(reject, id, era, &parts.ledger), reject.why.status(era))
 }
 
 impl Drop for Live {
@@ -215,15 +279,19 @@ async fn linger(mut parts: Parts) {
         loop {
             match parts.exchange.next(Instant::now() + KEEP_ALIVE).await {
                 Ok(None | Some(Event::Progress(_) | Event::Log(_))) => {}
-                Ok(Some(Event::Done(answer))) => return Some(answer),
-                Err(_) => return None,
+                Ok(Some(Event::Done(answer))) => return Some(Ok(answer)),
+                Err(fault) => return Some(Err(fault)),
             }
         }
     };
-    let answer = tokio::select! {
-        answer = timeout(grace, rest) => answer,
+    let end = tokio::select! {
+        end = timeout(grace, rest) => end,
         () = token.wait() => Ok(None),
     };
+    if let Ok(Some(end)) = &end {
+        parts.note(end);
+    }
+    let answer = end.map(|end| end.and_then(Result::ok));
     // What the server did is recorded as done, even though nobody was told.
     let ending = match answer {
         Ok(Some(answer)) => match parts.screen.answer(parts.exchange.permitted(), answer) {

@@ -83,7 +83,7 @@ pub fn dress(config: &Checked, admitted: &Admitted, mut reject: Reject) -> Rejec
     let base = base(config, admitted).filter(|_| !config.auth.issuers.is_empty());
     let url = base.map(|base| format!("{base}{}", metadata::well_known_path(&path(admitted))));
     let scopes: Vec<&str> = match asked {
-        Asked::InsufficientScope => reject.needs.iter().map(String::as_str).collect(),
+        Asked::InsufficientScope => reject.scopes.iter().map(String::as_str).collect(),
         Asked::NoCredential | Asked::InvalidToken => config.auth.scopes(),
     };
     let description = (asked == Asked::InsufficientScope).then_some(&*reject.public);

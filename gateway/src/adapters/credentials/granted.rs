@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use auth::client::Client;
-use auth::outgoing::{
-    self, CacheKey, Credential, Grant, GrantError, MAX_GRANT, Need, TokenCache,
-};
+use auth::outgoing::{self, CacheKey, Credential, Grant, GrantError, MAX_GRANT, Need, TokenCache};
 use auth::{Principal, Secret};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -40,12 +38,7 @@ pub(super) struct Granted {
 
 impl Granted {
     /// `exchange`: on behalf of each caller; else the gateway's own.
-    pub(super) fn new(
-        server: &str,
-        spec: &Grantor,
-        exchange: bool,
-        issue: &Issue,
-    ) -> Option<Arc<Granted>> {
+    pub(super) fn new(server: &str, spec: &Grantor, exchange: bool, issue: &Issue) -> Option<Arc<Granted>> {
         let secret = Watched::new(&spec.client.secret, |secret| Some(Secret::new(secret.expose())))?;
         Some(Arc::new(Granted {
             server: server.to_owned(),

@@ -101,7 +101,8 @@ impl Lookups {
         let secret = (*self.secret.get().await).clone();
         let client = Client { id: self.id.clone(), secret, auth: self.way };
         let form = introspect::request(&client, token);
-        let answer = self.obtain.post(&endpoint, &form, MAX_ANSWER).await.map_err(|e| away(&e.to_string()))?;
+        let answer =
+            self.obtain.post(&endpoint, &form, MAX_ANSWER).await.map_err(|e| away(&e.to_string()))?;
         if answer.status != 200 {
             return Err(away(&format!("status {} from the introspection endpoint", answer.status)));
         }

@@ -112,7 +112,9 @@ impl Source {
             let set = source.fetch(started).await;
             let issuer = &**source.issuer.issuer();
             match &set {
-                Ok(set) => tracing::debug!(issuer, keys = set.len(), dropped = set.dropped().len(), "keys read"),
+                Ok(set) => {
+                    tracing::debug!(issuer, keys = set.len(), dropped = set.dropped().len(), "keys read")
+                }
                 Err(what) => tracing::warn!(issuer, %what, "the issuer's keys can't be read"),
             }
             source.cache.lock().fetched(set.ok(), started.elapsed());

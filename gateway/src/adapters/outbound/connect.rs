@@ -120,9 +120,7 @@ fn tls_config(ca: Option<&Path>, plain: bool) -> Result<ClientConfig, String> {
             Ok(builder()?.with_root_certificates(roots).with_no_client_auth())
         }
         // Nothing is ever redirected, so a plain URL needs no roots.
-        None if plain => {
-            Ok(builder()?.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
-        }
+        None if plain => Ok(builder()?.with_root_certificates(RootCertStore::empty()).with_no_client_auth()),
         None => system_config(),
     }
 }
@@ -188,7 +186,8 @@ mod tests {
 
     #[test]
     fn a14_of_a_name_only_checked_addresses_are_connected_to() {
-        let all = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>();
+        let all =
+            |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>();
         let rules = Egress::default();
         let mixed = all(&["169.254.169.254:80", "93.184.216.34:80", "[::ffff:10.0.0.1]:80"]);
         let passed: Vec<_> = permitted(mixed, Some(&rules)).unwrap().collect();

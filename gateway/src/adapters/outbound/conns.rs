@@ -110,7 +110,10 @@ impl Conns {
     ///
     /// # Errors
     /// No connection, or it broke.
-    pub(in crate::adapters) async fn send(self: &Arc<Self>, mut request: Request<Whole>) -> Result<Response<Body>, Fault> {
+    pub(in crate::adapters) async fn send(
+        self: &Arc<Self>,
+        mut request: Request<Whole>,
+    ) -> Result<Response<Body>, Fault> {
         loop {
             let (fresh, new) = match self.ready() {
                 Some(ready) => (ready, false),

@@ -68,11 +68,7 @@ pub(super) struct HttpSide {
 impl HttpSide {
     /// # Errors
     /// The URL or the file of authorities is unusable.
-    pub(super) fn new(
-        core: &Arc<Core>,
-        spec: &HttpServer,
-        issue: &Issue,
-    ) -> Result<Arc<HttpSide>, Fault> {
+    pub(super) fn new(core: &Arc<Core>, spec: &HttpServer, issue: &Issue) -> Result<Arc<HttpSide>, Fault> {
         let credential = issue.credential(&core.server, spec.credential.as_ref());
         let credential = credential.map_err(|what| Fault::early(FaultKind::Auth, what))?;
         let net = Arc::new(Net::new(spec, &core.spec.timeouts, credential)?);
@@ -116,7 +112,9 @@ impl HttpSide {
             async move {
                 let found = probe::over_http(&side, &behalf).await;
                 side.core.note(found.as_ref().err(), side.is_everyones(found.as_ref().err()));
-                if let Some(known) = found.as_ref().ok().filter(|known| known.way == Way::Modern && !side.per_principal) {
+                if let Some(known) =
+                    found.as_ref().ok().filter(|known| known.way == Way::Modern && !side.per_principal)
+                {
                     watch::subscribe(&side, &known.facts);
                 }
                 found
@@ -151,7 +149,9 @@ impl HttpSide {
                 Ok(Sent::Events(events)) => return Ok(events),
                 Ok(Sent::Odd { outcome, untouched }) => {
                     self.core.note(outcome.as_ref().err(), false);
-                    let changed = first && self.core.may_suspect() && Box::pin(self.changed(known.way, &call.client.behalf)).await;
+                    let changed = first
+                        && self.core.may_suspect()
+                        && Box::pin(self.changed(known.way, &call.client.behalf)).await;
                     if !changed || !(again || untouched) {
                         return outcome;
                     }

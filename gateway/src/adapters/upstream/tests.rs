@@ -329,7 +329,10 @@ pub(super) fn client_of(spec: Server) -> Arc<ServerClient> {
 pub(super) fn client_at(spec: Server, clock: Arc<dyn Clock>) -> Arc<ServerClient> {
     let fetcher = Fetcher::new(&auth::egress::Egress::default(), None).unwrap();
     let issue = Issue { fetcher, clock: Arc::clone(&clock) };
-    ServerClient::new(Arc::new(spec), Deps { slots: Arc::new(Slots::new(8)), clock: Arc::clone(&clock), issue })
+    ServerClient::new(
+        Arc::new(spec),
+        Deps { slots: Arc::new(Slots::new(8)), clock: Arc::clone(&clock), issue },
+    )
 }
 
 pub(super) fn client(fake: &Fake) -> Arc<ServerClient> {

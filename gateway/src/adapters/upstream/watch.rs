@@ -201,7 +201,9 @@ async fn listen(side: Weak<HttpSide>, lists: &[&str], revision: Revision) {
         }
         let ticket = side.core.ticket();
         let body = compose::call(&call, Era::Modern, revision, &ticket.id, &ticket.token());
-        let Ok(headers) = modern_headers(side.net.headers(&call.client.behalf), &call, revision) else { return };
+        let Ok(headers) = modern_headers(side.net.headers(&call.client.behalf), &call, revision) else {
+            return;
+        };
         let (core, net, within) =
             (Arc::clone(&side.core), Arc::clone(&side.net), side.core.spec.timeouts.initialize);
         // A stream that stays open must not keep the client alive.

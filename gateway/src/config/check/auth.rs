@@ -83,7 +83,11 @@ fn egress(raw: Option<&written::Egress>, at: &At, context: &mut Context<'_>) -> 
         match text.parse().ok().or_else(one) {
             Some(net) => rules.allow.push(net),
             None => {
-                context.problem(&at.key("allow").index(index), "not a network", "write 10.1.0.0/16 or fd00::/8");
+                context.problem(
+                    &at.key("allow").index(index),
+                    "not a network",
+                    "write 10.1.0.0/16 or fd00::/8",
+                );
             }
         }
     }
@@ -145,12 +149,7 @@ fn issuers(raw: &written::Auth, egress: &Egress, at: &At, context: &mut Context<
     all
 }
 
-fn issuer(
-    raw: &written::Issuer,
-    egress: &Egress,
-    at: &At,
-    context: &mut Context<'_>,
-) -> Option<Trusted> {
+fn issuer(raw: &written::Issuer, egress: &Egress, at: &At, context: &mut Context<'_>) -> Option<Trusted> {
     let keys = key_source(raw, egress, at, context);
     let introspection = raw.introspection.as_ref().and_then(|raw| {
         let at = at.key("introspection");
@@ -162,7 +161,11 @@ fn issuer(
     let rsa = match raw.rsa.as_deref() {
         None => Algorithm::default(),
         Some(name) => Algorithm::named(name).filter(|a| a.is_rsa()).unwrap_or_else(|| {
-            context.problem(&at.key("rsa"), "no RSA algorithm", "write RS256, RS384, RS512, PS256, PS384 or PS512");
+            context.problem(
+                &at.key("rsa"),
+                "no RSA algorithm",
+                "write RS256, RS384, RS512, PS256, PS384 or PS512",
+            );
             Algorithm::default()
         }),
     };
@@ -222,7 +225,8 @@ fn key_source(
         Some(text) if Reference::parse(text).is_some() => {
             let held = context.held(&at_keys, text)?;
             if !context.world.elsewhere
-                && let Err(error) = auth::keys::KeySet::parse(held.secret.expose().as_bytes(), Algorithm::default())
+                && let Err(error) =
+                    auth::keys::KeySet::parse(held.secret.expose().as_bytes(), Algorithm::default())
             {
                 context.problem(&at_keys, error.to_string(), "name a JWK set: {\"keys\": [...]}");
             }
@@ -239,7 +243,8 @@ fn timing(raw: &written::Issuer, keys: &Option<KeySource>, at: &At, context: &mu
         let second = Duration::from_secs(1);
         timing = Timing { refresh: second * 10, cooldown: second, unknown: second, ..timing };
     }
-    let refresh = context.time(&at.key("jwks_refresh"), raw.jwks_refresh.as_ref(), timing.refresh, seconds(1, 86_400));
+    let refresh =
+        context.time(&at.key("jwks_refresh"), raw.jwks_refresh.as_ref(), timing.refresh, seconds(1, 86_400));
     let cooldown =
         context.time(&at.key("jwks_cooldown"), raw.jwks_cooldown.as_ref(), timing.cooldown, seconds(1, 3600));
     // A key that is still unknown after the cooldown may be asked for again soon after it.
@@ -251,7 +256,11 @@ fn tokens(raw: &written::Auth, at: &At, context: &mut Context<'_>) -> Vec<FixedT
     for (index, raw) in raw.tokens.iter().flatten().enumerate() {
         let at = at.index(index);
         let Some(name) = Identifier::new(&raw.name) else {
-            context.problem(&at.key("name"), "not a name", "write 1 to 1024 characters without control characters");
+            context.problem(
+                &at.key("name"),
+                "not a name",
+                "write 1 to 1024 characters without control characters",
+            );
             continue;
         };
         if all.iter().any(|other| other.name == name) {
@@ -305,7 +314,11 @@ fn shim(
     context: &mut Context<'_>,
 ) -> Option<(String, Shim)> {
     if !issuers.iter().any(|trusted| **trusted.issuer.issuer() == *raw.issuer) {
-        context.problem(&at.key("issuer"), "not one of `auth.issuers`", "name an issuer exactly as it stands there");
+        context.problem(
+            &at.key("issuer"),
+            "not one of `auth.issuers`",
+            "name an issuer exactly as it stands there",
+        );
     }
     match Shim::compile(&raw.client_id, &raw.redirect_uris, raw.scope.clone()) {
         Ok(shim) => Some((raw.issuer.clone(), shim)),

@@ -25,8 +25,7 @@ pub(super) fn check(
         context.problem(&at.key("ca"), what, "name a PEM file with the certificates of the authorities");
     }
     let place = outgoing::Place { egress, public, server: url.as_ref() };
-    let credential =
-        raw.auth.as_ref().and_then(|raw| outgoing::check(raw, &place, &at.key("auth"), context));
+    let credential = raw.auth.as_ref().and_then(|raw| outgoing::check(raw, &place, &at.key("auth"), context));
     let taken = match &credential {
         Some(Outgoing::Header(name, _)) => Some(name.clone()),
         Some(_) => Some(http::header::AUTHORIZATION),

@@ -50,7 +50,10 @@ pub(super) fn check(
     }
     if let Some(text) = bearer {
         let at = at.key("bearer");
-        return context.held(&at, text).and_then(|held| fits_header(held, &at, context)).map(Outgoing::Bearer);
+        return context
+            .held(&at, text)
+            .and_then(|held| fits_header(held, &at, context))
+            .map(Outgoing::Bearer);
     }
     if let Some(raw) = header {
         return fixed_header(raw, &at.key("header"), context);
@@ -98,12 +101,7 @@ fn fixed_header(raw: &written::Header, at: &At, context: &mut Context<'_>) -> Op
     Some(Outgoing::Header(name?, held?))
 }
 
-fn grantor(
-    raw: &written::Grantor,
-    place: &Place<'_>,
-    at: &At,
-    context: &mut Context<'_>,
-) -> Option<Grantor> {
+fn grantor(raw: &written::Grantor, place: &Place<'_>, at: &At, context: &mut Context<'_>) -> Option<Grantor> {
     let url = endpoint(&raw.token_url, place.egress, &at.key("token_url"), context);
     let own = (raw.client_id.as_str(), raw.client_secret.as_str(), raw.client_auth);
     let client = client(own, at, context);
@@ -112,7 +110,11 @@ fn grantor(
     }
     let resource = raw.resource.as_deref();
     if resource.is_some_and(|text| Url::parse(text).map_or(true, |url| url.fragment().is_some())) {
-        context.problem(&at.key("resource"), "not an absolute URL without a fragment", "write the server's URL");
+        context.problem(
+            &at.key("resource"),
+            "not an absolute URL without a fragment",
+            "write the server's URL",
+        );
     }
     let target =
         Target { resource: raw.resource.clone(), audience: raw.audience.clone(), scope: raw.scope.clone() };

@@ -72,12 +72,7 @@ fn one(
 }
 
 /// Presence is judged by the text: a `url` of the wrong type has been reported already and is still there.
-fn transport(
-    raw: &raw::Server,
-    at: &At,
-    around: Around<'_>,
-    context: &mut Context<'_>,
-) -> Option<Transport> {
+fn transport(raw: &raw::Server, at: &At, around: Around<'_>, context: &mut Context<'_>) -> Option<Transport> {
     let has = |context: &Context<'_>, key: &str| context.places.has(&at.key(key));
     let foreign = |context: &mut Context<'_>, keys: &[&str], with: &str| {
         for key in keys.iter().filter(|key| context.places.has(&at.key(key))) {
