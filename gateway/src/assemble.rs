@@ -44,7 +44,11 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
     let config = Arc::new(config);
     let (changed, _) = broadcast::channel(CHANGES);
     let owners = Owners::default();
-    let deps = Deps { slots: Arc::new(Slots::new(MAX_CHILDREN)), clock: Arc::new(SystemClock) };
+    let deps = Deps {
+        slots: Arc::new(Slots::new(MAX_CHILDREN)),
+        clock: Arc::new(SystemClock),
+        metrics: Arc::clone(&book.metrics),
+    };
     let shared = Shared {
         lists: config.lists,
         names_max: config.names_max,

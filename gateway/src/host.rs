@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{Bytes, BytesMut};
-use futures_util::future::join_all;
 use http::HeaderMap;
 use mcp::entry::EntryKind;
 use mcp::era::Revision;
@@ -190,7 +189,7 @@ impl Reading {
         };
         let begun: Vec<_> = batch.into_iter().map(|decoded| decoded.map(begin)).collect();
         let work = async move {
-            let answers = begun.into_iter().map(|begun| async {
+            let answers = reply::batch(begun.into_iter().map(|begun| async {
                 match begun {
                     Ok(begun) => match answer(&gate, &snap, begun, &host).await {
                         Said::Nothing => None,
@@ -202,10 +201,13 @@ impl Reading {
                         Some(message::error(reject.id.as_ref(), &reject.error(&call_id)))
                     }
                 }
+            }));
+            let answer = answers.await.unwrap_or_else(|reject| {
+                let call_id = gate.refused(Some(&party), &reject);
+                Some(message::error(None, &reject.error(&call_id)))
             });
-            let answers: Vec<Bytes> = join_all(answers).await.into_iter().flatten().collect();
-            if !answers.is_empty() {
-                out.send(reply::array(&answers)).await.ok();
+            if let Some(answer) = answer {
+                out.send(answer).await.ok();
             }
         };
         while running.len() > MAX_REQUESTS {

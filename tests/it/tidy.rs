@@ -169,6 +169,7 @@ fn allowed(name: &str) -> &'static [&'static str] {
             "clap",
             "clap_complete",
             "futures-util",
+            "h2",
             "http",
             "http-body",
             "http-body-util",

@@ -13,6 +13,7 @@ mod handshake;
 mod http;
 mod level;
 mod net;
+mod odd;
 mod pipes;
 mod pool;
 mod probe;
@@ -46,6 +47,8 @@ pub struct Deps {
     pub slots: Arc<Slots>,
     /// The wall clock, for what is shown of a server.
     pub clock: Arc<dyn Clock>,
+    /// Told whether a server works, whenever that changes.
+    pub metrics: Arc<metrics::Metrics>,
 }
 
 /// The client of one server.
@@ -65,7 +68,7 @@ impl ServerClient {
     /// Makes the client. Nothing is connected or started before the first call; what cannot be used at all (an
     /// unreadable file of authorities) is said by every call.
     pub fn new(spec: Arc<config::Server>, deps: Deps) -> Arc<ServerClient> {
-        let core = Core::new(Arc::clone(&spec), deps.clock);
+        let core = Core::new(Arc::clone(&spec), deps.clock, deps.metrics);
         let side = match &spec.transport {
             Transport::Http(http) => match HttpSide::new(&core, http) {
                 Ok(side) => Side::Http(side),
@@ -120,6 +123,15 @@ impl Upstream for ServerClient {
                 Ok(Arc::clone(&pipes.conn(session, client, known.way).await?.facts))
             }
             _ => Ok(Arc::clone(&known.facts)),
+        }
+    }
+
+    fn overdue(&self, client: &Client, session: &SessionKey) {
+        // A connection of streamable HTTP ends with its call; only what is shared or stays can hang on.
+        match &self.side {
+            Side::Http(side) => side.old.check(client, session),
+            Side::Stdio(pipes) => pipes.check(client, session),
+            Side::Broken(_) => {}
         }
     }
 

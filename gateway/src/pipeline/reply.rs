@@ -2,8 +2,10 @@
 //! server sent as a header is among them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use mcp::{message, sse};
@@ -20,6 +22,9 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
+/// Answers of one batch together, in bytes, however it came.
+const MAX_BATCH_BYTES: usize = 64 << 20;
+
 /// A JSON answer.
 pub fn json(status: StatusCode, body: Bytes) -> Full {
     let mut headers = HeaderMap::with_capacity(4);
@@ -28,9 +33,29 @@ pub fn json(status: StatusCode, body: Bytes) -> Full {
     Full { status, headers, body, close: false }
 }
 
-/// The answers of a batch as one JSON array.
-pub fn array(answers: &[Bytes]) -> Bytes {
-    [b"[", answers.join(&b","[..]).as_slice(), b"]"].concat().into()
+/// Waits for the answers of one batch and makes one JSON array of them; None when there are none. What comes after
+/// [`MAX_BATCH_BYTES`] is not kept.
+///
+/// # Errors
+/// The answers are too large together.
+pub async fn batch<F>(answers: impl Iterator<Item = F>) -> Result<Option<Bytes>, Reject>
+where
+    F: Future<Output = Option<Bytes>>,
+{
+    let used = AtomicUsize::new(0);
+    let kept = join_all(answers.map(|answer| async {
+        let answer = answer.await?;
+        let size = answer.len().saturating_add(1);
+        let before = used.fetch_add(size, Ordering::Relaxed);
+        (before.saturating_add(size) <= MAX_BATCH_BYTES).then_some(answer)
+    }));
+    let kept: Vec<Bytes> = kept.await.into_iter().flatten().collect();
+    if used.into_inner() > MAX_BATCH_BYTES {
+        let text = "the answers of this batch are too large together; send its messages one by one";
+        return Err(Reject::new(Why::AnswerSize, text));
+    }
+    let array = || [b"[", kept.join(&b","[..]).as_slice(), b"]"].concat().into();
+    Ok((!kept.is_empty()).then(array))
 }
 
 /// A refusal as JSON-RPC error; `status` as the sender's era wants it.
@@ -131,4 +156,23 @@ pub fn preflight() -> Full {
     full.headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(names));
     full.headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     full
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_answers_of_a_batch_have_one_bound_together() {
+        let block = Bytes::from(vec![b'1'; MAX_BATCH_BYTES / 4]);
+        let batch_of = |n: usize| batch((0..n).map(|_| ready(Some(block.clone()))));
+        let whole = batch_of(3).await.unwrap().unwrap();
+        assert_eq!(whole.len(), 3 * block.len() + 4, "brackets and commas");
+        assert_eq!(batch_of(4).await.unwrap_err().why, Why::AnswerSize);
+        assert_eq!(batch([ready(None), ready(None)].into_iter()).await.unwrap(), None);
+        let small = [Some("1"), None, Some("{}")].map(|text| ready(text.map(Bytes::from)));
+        assert_eq!(batch(small.into_iter()).await.unwrap().unwrap(), "[1,{}]");
+    }
 }

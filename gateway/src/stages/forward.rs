@@ -114,9 +114,13 @@ impl Exchange {
     pub async fn next(&mut self) -> Result<Event, Fault> {
         loop {
             let deadline = self.end.min(self.idle_until);
-            let step = timeout_at(deadline, self.state.step()).await;
-            let step = step
-                .unwrap_or_else(|_| Err(Fault::late(FaultKind::Timeout, "a deadline of the call ran out")));
+            let step = match timeout_at(deadline, self.state.step()).await {
+                Ok(step) => step,
+                Err(_) => {
+                    self.permitted.target().member.upstream.overdue(&self.ask.client, &self.ask.session);
+                    Err(Fault::late(FaultKind::Timeout, "a deadline of the call ran out"))
+                }
+            };
             match step {
                 Ok(Step::Again) => {}
                 Ok(Step::Reread(found)) => {

@@ -1,7 +1,8 @@
 //! The connections to one server. Over HTTP/1.1 a request drives its connection itself, so that no other task is woken
 //! for it; over HTTP/2 all requests share one connection, which a task drives. A request is sent once: only one that
-//! certainly never left is sent again, on another connection.
+//! certainly never left, or that the server says it has not looked at, is sent again.
 
+use std::error::Error as _;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Weak};
@@ -33,6 +34,8 @@ const IDLE: Duration = Duration::from_secs(4);
 const IDLE_CONNECTIONS: usize = 256;
 /// How often an HTTP/2 connection is asked for a sign of life, and how long that may take.
 const ALIVE: Duration = Duration::from_secs(20);
+/// Attempts for a request that keeps being refused unseen. (Connections that were idle do not count: they run out.)
+const ATTEMPTS: u8 = 3;
 /// The largest header block that is taken over HTTP/2, in bytes.
 const H2_HEADERS: u32 = 64 << 10;
 
@@ -112,34 +115,54 @@ impl Conns {
     /// # Errors
     /// No connection, or it broke.
     pub(super) async fn send(self: &Arc<Self>, mut request: Request<Whole>) -> Result<Response<Body>, Fault> {
+        let mut attempts = 0;
         loop {
             let (fresh, new) = match self.ready() {
                 Some(ready) => (ready, false),
                 // Boxed, so that the usual request does not carry what only the first one needs.
                 None => (Box::pin(self.connect()).await?, true),
             };
-            let sent = match fresh {
+            let unsent = match fresh {
                 Fresh::Own(mut wire) => match wire.exchange(request).await {
                     Ok(response) => {
-                        Ok(response.map(|body| Body::new(body, Some((wire, Arc::downgrade(self))))))
+                        let wire = Some((wire, Arc::downgrade(self)));
+                        return Ok(response.map(|body| Body::new(body, wire)));
                     }
-                    Err(failed) => Err(failed),
+                    Err(failed) => unsent(failed)?,
                 },
-                Fresh::Shared(mut sender) => {
-                    let sent = sender.try_send_request(self.absolute(request)).await;
-                    sent.map(|response| response.map(|body| Body::new(body, None)))
-                }
+                Fresh::Shared(sender) => match Box::pin(self.share_with(sender, request)).await? {
+                    Ok(response) => return Ok(response),
+                    Err(unsent) => unsent,
+                },
             };
-            match sent {
-                Ok(response) => return Ok(response),
-                Err(mut failed) => match failed.take_message() {
-                    // An idle connection that was closed under the request, which is untouched.
-                    Some(unsent) if !new => request = self.relative(unsent),
-                    Some(_) => return Err(Fault::early(FaultKind::Unreachable, chain(&failed.into_error()))),
-                    None => return Err(Fault::late(FaultKind::Dropped, chain(&failed.into_error()))),
-                },
+            attempts += u8::from(new || unsent.refused);
+            if attempts >= ATTEMPTS {
+                return Err(Fault::early(FaultKind::Unreachable, unsent.why));
             }
+            request = unsent.request;
         }
+    }
+
+    /// One attempt over HTTP/2.
+    async fn share_with(
+        &self,
+        mut sender: http2::SendRequest<Whole>,
+        request: Request<Whole>,
+    ) -> Result<Result<Response<Body>, Unsent>, Fault> {
+        let again = request.clone();
+        let failed = match sender.try_send_request(self.absolute(request)).await {
+            Ok(response) => return Ok(Ok(response.map(|body| Body::new(body, None)))),
+            Err(failed) => failed,
+        };
+        Ok(Err(match refused(failed.error()) {
+            Some(closing) => {
+                if closing {
+                    *self.shared.lock() = None;
+                }
+                Unsent { request: again, why: chain(failed.error()), refused: true }
+            }
+            None => Unsent { request: again, ..unsent(failed)? },
+        }))
     }
 
     /// Takes a connection back whose answer has been read to its end.
@@ -155,6 +178,13 @@ impl Conns {
         if !std::mem::replace(&mut shelf.swept, true) {
             tokio::spawn(sweep(Arc::downgrade(self)));
         }
+    }
+
+    /// Idle connections that can serve.
+    #[cfg(test)]
+    pub(super) fn idle(&self) -> usize {
+        let mut shelf = self.idle.lock();
+        shelf.wires.iter_mut().map(|(wire, _)| usize::from(wire.is_free())).sum()
     }
 
     /// A connection that stands ready.
@@ -220,17 +250,34 @@ impl Conns {
         request.headers_mut().remove(header::HOST);
         request
     }
+}
 
-    /// As HTTP/1.1 wants it, for a request that did not get through in the other form.
-    fn relative(&self, mut request: Request<Whole>) -> Request<Whole> {
-        if let (Some(path), Ok(host)) =
-            (request.uri().path_and_query().cloned(), self.authority.as_str().parse())
-        {
-            *request.uri_mut() = Uri::from(path);
-            request.headers_mut().insert(header::HOST, host);
-        }
-        request
+/// A request that no server has looked at.
+struct Unsent {
+    request: Request<Whole>,
+    why: String,
+    /// Whether the server said so, rather than that its idle connection was just closing.
+    refused: bool,
+}
+
+/// The request, when not a byte of it was written.
+fn unsent(mut failed: TrySendError<Request<Whole>>) -> Result<Unsent, Fault> {
+    match failed.take_message() {
+        Some(request) => Ok(Unsent { request, why: chain(&failed.into_error()), refused: false }),
+        None => Err(Fault::late(FaultKind::Dropped, chain(&failed.into_error()))),
     }
+}
+
+/// Whether an HTTP/2 server says that it has not looked at this request (RFC 9113, 8.7): it refused the stream, or is
+/// going away (true) and names an earlier stream as its last one.
+fn refused(error: &hyper::Error) -> Option<bool> {
+    let error = error.source()?.downcast_ref::<h2::Error>().filter(|error| error.is_remote())?;
+    let reason = error.reason()?;
+    if error.is_reset() {
+        return (reason == h2::Reason::REFUSED_STREAM).then_some(false);
+    }
+    // With another reason all streams end, those that were looked at too.
+    (error.is_go_away() && reason == h2::Reason::NO_ERROR).then_some(true)
 }
 
 /// Closes connections that nobody used for a while, as long as there are any.

@@ -63,6 +63,12 @@ impl Net {
         Ok(Net { conns, url: spec.url.clone(), path, base })
     }
 
+    /// Its connections.
+    #[cfg(test)]
+    pub(super) fn conns(&self) -> &Conns {
+        &self.conns
+    }
+
     /// The configured URL.
     pub(super) fn url(&self) -> &Url {
         &self.url

@@ -35,6 +35,9 @@ use crate::ports::upstream::{
 /// How long a pipe may take to end in order.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// How soon a server that let a call run into its deadline must say anything at all.
+const ALIVE: Duration = Duration::from_secs(5);
+
 /// Makes pipes to one server.
 #[async_trait]
 pub(super) trait Open: Send + Sync {
@@ -351,6 +354,22 @@ impl Pipes {
                 core.note(Some(&fault), false);
                 slot.pause.lock().failed(now.duration_since(start), now);
             }
+        });
+    }
+
+    /// Finds out whether the owner's server hangs, without anybody waiting for it; then its pipe ends.
+    pub(super) fn check(&self, client: &Client, owner: &SessionKey) {
+        let Some(way) = self.core.known().map(|known| known.way) else { return };
+        let Some(conn) = self.pool.peek(&self.key(owner, client, way)) else { return };
+        let (mux, core) = (Arc::clone(&conn.mux), Arc::clone(&self.core));
+        // What the era has for it: any answer will do.
+        let body = move |id: &Id| match conn.way {
+            Way::Modern => compose::discover(id),
+            Way::Legacy | Way::OldSse => compose::ping(id),
+        };
+        tokio::spawn(async move {
+            tracing::debug!(server = %core.server, "a call ran into its deadline: does the server live?");
+            mux.check(body, ALIVE).await;
         });
     }
 

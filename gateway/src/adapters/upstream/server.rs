@@ -7,8 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{join, join_all};
 use futures_util::stream;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use mcp::code;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use mcp::era::{Era, Revision};
 use mcp::json::Raw;
 use mcp::message::RpcError;
@@ -23,6 +22,7 @@ use super::core::{Core, Known, Way};
 use super::handshake::{Failed, GREETING_BYTES, handshake, is_modern};
 use super::http::{Got, exchange, refusal};
 use super::net::Net;
+use super::odd::{is_gone, is_odd_for_legacy, is_odd_for_modern, is_untouched, is_wrong_door};
 use super::pipes::Pipes;
 use super::pool::{Key, Pool};
 use super::probe;
@@ -224,7 +224,7 @@ impl HttpSide {
                     session.expire();
                     return Ok(Sent::Expired);
                 }
-                let odd = outcome.as_ref().err().filter(|error| is_modern(error));
+                let odd = outcome.as_ref().err().filter(|error| is_odd_for_legacy(status, error));
                 match odd.map(|error| is_untouched(status, Some(error))) {
                     Some(untouched) => Sent::Odd { outcome: Ok(done(Era::Legacy, outcome)), untouched },
                     None => self.answered(Era::Legacy, outcome),
@@ -350,39 +350,4 @@ pub(super) fn modern_headers(
         headers.insert(name, value);
     }
     Ok(headers)
-}
-
-/// Statuses with which servers say that this is not how they are spoken to.
-fn is_wrong_door(status: StatusCode) -> bool {
-    matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
-}
-
-/// Whether an error looks like a server that is no longer modern.
-fn is_odd_for_modern(status: StatusCode, error: &RpcError) -> bool {
-    match error.code {
-        code::HEADER_MISMATCH | code::MISSING_CAPABILITY => false,
-        code::UNSUPPORTED_VERSION | code::INVALID_REQUEST | code::METHOD_NOT_FOUND => true,
-        // Invalid params may come from the tool itself.
-        code::INVALID_PARAMS => status == StatusCode::BAD_REQUEST,
-        _ => is_wrong_door(status),
-    }
-}
-
-/// Whether a server that turned out to have another era certainly executed nothing: it knows no such place, no such
-/// method, or no such version. A 400 is no proof, a proxy or the tool itself may have sent it.
-fn is_untouched(status: StatusCode, error: Option<&RpcError>) -> bool {
-    matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
-        || error.is_some_and(|error| matches!(error.code, code::METHOD_NOT_FOUND | code::UNSUPPORTED_VERSION))
-}
-
-/// Whether the server no longer knows the session. 404 is the specified sign; many servers send 400 and say it.
-fn is_gone(session: &Session, status: StatusCode, error: Option<&RpcError>) -> bool {
-    if !session.named {
-        return false;
-    }
-    let says_so = |error: &RpcError| {
-        let text = error.message.to_ascii_lowercase();
-        text.contains("session") || text.contains("not initialized")
-    };
-    status == StatusCode::NOT_FOUND || (status == StatusCode::BAD_REQUEST && error.is_some_and(says_so))
 }

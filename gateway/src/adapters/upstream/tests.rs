@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use mcp::json::{Key, Limits, Raw};
+use metrics::Metrics;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -23,8 +24,10 @@ use crate::ports::upstream::{
 };
 
 mod changes;
+mod conns;
 mod era;
 mod faults;
+mod h2;
 mod hostile;
 mod legacy;
 mod modern;
@@ -320,11 +323,15 @@ pub(super) fn spec(url: &str) -> Server {
 }
 
 pub(super) fn client_of(spec: Server) -> Arc<ServerClient> {
-    client_at(spec, Arc::new(SystemClock))
+    client_with(spec, Arc::new(SystemClock), Arc::new(metrics()))
 }
 
-pub(super) fn client_at(spec: Server, clock: Arc<dyn Clock>) -> Arc<ServerClient> {
-    ServerClient::new(Arc::new(spec), Deps { slots: Arc::new(Slots::new(8)), clock })
+pub(super) fn client_with(spec: Server, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Arc<ServerClient> {
+    ServerClient::new(Arc::new(spec), Deps { slots: Arc::new(Slots::new(8)), clock, metrics })
+}
+
+pub(super) fn metrics() -> Metrics {
+    Metrics::new(metrics::Registry::new(), "test").unwrap()
 }
 
 pub(super) fn client(fake: &Fake) -> Arc<ServerClient> {
