@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use crate::answers::stream::{ANY_LIST, announcement};
 use crate::gate::{Gate, Host, Snapshot};
@@ -252,7 +252,11 @@ async fn one(said: Said, greeting: bool, out: &Out) {
 async fn pump(mut live: Live, out: &Out) {
     loop {
         let sent = match live.step().await {
-            Step::Message(message) => out.send(message).await,
+            // The call ends in time also while the host does not read.
+            Step::Message(message) => match live.end() {
+                Some(end) => timeout_at(end, out.send(message)).await.unwrap_or(Ok(())),
+                None => Ok(()),
+            },
             Step::Quiet => Ok(()),
             Step::Final(message, _) => {
                 out.send(message).await.ok();

@@ -12,6 +12,7 @@ mod greet;
 mod handshake;
 mod http;
 mod level;
+mod logs;
 mod net;
 mod odd;
 mod pipes;

@@ -94,6 +94,11 @@ impl Live {
         Live { parts: Some(parts), quiet: Instant::now() + KEEP_ALIVE }
     }
 
+    /// When the call ends at the latest, unless it has ended.
+    pub fn end(&self) -> Option<Instant> {
+        self.parts.as_ref().map(|parts| parts.exchange.end())
+    }
+
     /// What comes next. May be dropped and asked again.
     pub async fn step(&mut self) -> Step {
         loop {
@@ -113,7 +118,7 @@ impl Live {
             let message = match event {
                 Ok(Event::Progress(params)) => parts.screen.progress(&params),
                 Ok(Event::Log(params)) => parts.screen.log(&params),
-                Ok(Event::Done(_)) | Err(_) => return self.end(event),
+                Ok(Event::Done(_)) | Err(_) => return self.close(event),
             };
             if let Some(message) = message {
                 self.quiet = Instant::now() + KEEP_ALIVE;
@@ -122,7 +127,7 @@ impl Live {
         }
     }
 
-    fn end(&mut self, event: Result<Event, Fault>) -> Step {
+    fn close(&mut self, event: Result<Event, Fault>) -> Step {
         let Some(mut parts) = self.parts.take() else { return Step::Silent };
         let answer = match event {
             Ok(Event::Done(answer)) => parts.screen.answer(parts.exchange.permitted(), answer),
@@ -169,7 +174,14 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        let Some(parts) = self.parts.take() else { return };
+        let Some(mut parts) = self.parts.take() else { return };
+        if parts.exchange.end() <= Instant::now() {
+            // Its client was too slow to be told.
+            let fault =
+                Fault::late(FaultKind::Timeout, "the total time ran out while the client did not read");
+            parts.ledger.blame(&Reject::fault(&fault, &parts.ledger.server));
+            return parts.ledger.close(Ending::Failed);
+        }
         let lost = parts.screen.era == Era::Legacy && parts.via == Via::Http;
         if let (true, Ok(runtime)) = (lost, tokio::runtime::Handle::try_current()) {
             runtime.spawn(linger(parts));

@@ -16,7 +16,7 @@ use super::live::{Gauge, Live, Step};
 use crate::gate::Gate;
 use crate::reject::{Reject, Why};
 use crate::stages::admit::Admitted;
-use crate::wire::{Frames, Full, Reply, StreamReply};
+use crate::wire::{End, Frames, Full, Reply, StreamReply};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
@@ -79,7 +79,7 @@ pub fn events(frames: Frames) -> StreamReply {
     headers.insert(header::CONTENT_TYPE, EVENTS);
     headers.insert(header::CACHE_CONTROL, NO_STORE);
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    StreamReply { status: StatusCode::OK, headers, frames }
+    StreamReply { status: StatusCode::OK, headers, frames, end: None }
 }
 
 /// One message as an event.
@@ -92,7 +92,8 @@ pub type Held = (OwnedSemaphorePermit, Gauge);
 
 /// The rest of a call as an event stream that begins with `first`.
 pub fn live(live: Live, first: Bytes, held: Held) -> StreamReply {
-    let state = Some((live, Some(first), held));
+    let end = live.end().map(End::new);
+    let state = Some((live, Some(first), (held, end.clone())));
     let frames = stream::unfold(state, |state| async move {
         let (mut live, first, held) = state?;
         if let Some(first) = first {
@@ -101,11 +102,16 @@ pub fn live(live: Live, first: Bytes, held: Held) -> StreamReply {
         match live.step().await {
             Step::Message(message) => Some((event(&message), Some((live, None, held)))),
             Step::Quiet => Some((sse::comment(), Some((live, None, held)))),
-            Step::Final(message, _) => Some((event(&message), None)),
+            Step::Final(message, _) => {
+                if let (_, Some(end)) = &held {
+                    end.lift();
+                }
+                Some((event(&message), None))
+            }
             Step::Silent => None,
         }
     });
-    events(Box::pin(frames))
+    StreamReply { end, ..events(Box::pin(frames)) }
 }
 
 /// Waits for a call's first word: the answer itself is sent as JSON, anything before it opens a stream. A client

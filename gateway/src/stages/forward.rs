@@ -166,6 +166,11 @@ impl Exchange {
         }));
     }
 
+    /// When it ends at the latest.
+    pub fn end(&self) -> Instant {
+        self.end
+    }
+
     /// What was permitted.
     pub fn permitted(&self) -> &Permitted {
         &self.permitted

@@ -63,7 +63,8 @@ impl Mux {
             () = router.stop.cancelled() => false,
         };
         drop(asking);
-        let hangs = || Fault::late(FaultKind::Dropped, format!("the server hangs: no sign of life in {within:?}"));
+        let hangs =
+            || Fault::late(FaultKind::Dropped, format!("the server hangs: no sign of life in {within:?}"));
         if silent && router.finish(hangs()) {
             router.pipe.close(HUNG_GRACE).await;
         }

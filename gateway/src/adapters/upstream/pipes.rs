@@ -22,15 +22,13 @@ use super::compose;
 use super::core::{Core, Known, Way};
 use super::greet;
 use super::handshake::Failed;
-use super::level::Level;
+use super::level::{self, Level};
 use super::pool::{Entry, Key, Pool, Slot};
 use super::watch::{self, Heard, Place, Watching};
 use crate::adapters::child::Backoff;
 use crate::adapters::pipe::{Mux, MuxEvent, MuxOptions, Pipe};
 use crate::config::Isolation;
-use crate::ports::upstream::{
-    Answer, Call, Change, Client, Event, Events, Facts, Fault, FaultKind, SessionKey,
-};
+use crate::ports::upstream::{Call, Change, Client, Events, Facts, Fault, FaultKind, SessionKey};
 
 /// How long a pipe may take to end in order.
 const GRACE: Duration = Duration::from_secs(5);
@@ -336,7 +334,7 @@ impl Pipes {
                 Ok(_) => {}
                 Err(fault) => conn.note(&core, fault),
             }
-            ready(event(item, era, log))
+            ready(level::event(item, era, log))
         })))
     }
 
@@ -389,17 +387,5 @@ async fn reopen(core: &Core, pipes: &Weak<Pipes>, client: &Client, mut ran: Dura
             return;
         }
         ran = Duration::ZERO;
-    }
-}
-
-fn event(item: Result<MuxEvent, Fault>, era: Era, log: Option<LogLevel>) -> Option<Result<Event, Fault>> {
-    match item {
-        Ok(MuxEvent::Progress(params)) => Some(Ok(Event::Progress(params))),
-        Ok(MuxEvent::Log(params)) => {
-            let level = LogLevel::parse(&params.get("level")?.string()?)?;
-            (level >= log?).then_some(Ok(Event::Log(params)))
-        }
-        Ok(MuxEvent::Done(response)) => Some(Ok(Event::Done(Answer { era, outcome: response.outcome }))),
-        Err(fault) => Some(Err(fault)),
     }
 }

@@ -21,6 +21,7 @@ use super::compose::{self, Ticket};
 use super::core::{Core, Known, Way};
 use super::handshake::{Failed, GREETING_BYTES, handshake, is_modern};
 use super::http::{Got, exchange, refusal};
+use super::logs;
 use super::net::Net;
 use super::odd::{is_gone, is_odd_for_legacy, is_odd_for_modern, is_untouched, is_wrong_door};
 use super::pipes::Pipes;
@@ -210,6 +211,10 @@ impl HttpSide {
         let of = &session;
         let set = |level: Raw| async move { self.set_level(of, &level).await };
         session.level.tell(&self.core, call, session.back.within, set).await;
+        let hearing = match wanted_level(call) {
+            Some(level) => Box::pin(logs::hear(&self.core, &session, level)).await,
+            None => None,
+        };
         let ticket = self.core.ticket();
         let body = compose::call(call, Era::Legacy, session.facts.revision, &ticket.id, &ticket.token());
         let mut guard = CancelGuard::new(Some(&session.back), &ticket.id);
@@ -218,7 +223,7 @@ impl HttpSide {
         if !matches!(&sent, Ok(reply) if matches!(reply.got, Got::Stream(_))) {
             guard.disarm();
         }
-        Ok(match sent?.got {
+        let sent = match sent?.got {
             Got::Answer { status, outcome } => {
                 if is_gone(&session, status, outcome.as_ref().err()) {
                     session.expire();
@@ -246,6 +251,10 @@ impl HttpSide {
                 }
                 Sent::Odd { outcome: Err(fault), untouched: is_untouched(status, error.as_ref()) }
             }
+        };
+        Ok(match (sent, hearing) {
+            (Sent::Events(events), Some(hearing)) => Sent::Events(hearing.join(events)),
+            (sent, _) => sent,
         })
     }
 
@@ -316,9 +325,13 @@ impl HttpSide {
     }
 
     fn want(&self, call: &Call, ticket: Ticket, era: Era) -> Want {
-        let log = call.log_level.as_ref().and_then(|level| LogLevel::parse(&level.string()?));
+        let log = wanted_level(call);
         Want { progress: call.progress, log, ..Want::bare(&self.core, ticket, era, call.answer_bytes) }
     }
+}
+
+fn wanted_level(call: &Call) -> Option<LogLevel> {
+    call.log_level.as_ref().and_then(|level| LogLevel::parse(&level.string()?))
 }
 
 /// An answer that is all there already.

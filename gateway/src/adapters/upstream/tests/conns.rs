@@ -112,7 +112,8 @@ async fn u2_bytes_behind_an_answer_never_answer_the_next_request() {
     let at_once = [reply(200, &json!(1)), vec![Do::Send(forged.clone())]].concat();
     // A proxy that tells an idle client of its time-out.
     let timeout = b"HTTP/1.1 408 X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_vec();
-    let later = [reply(200, &json!(1)), vec![Do::Wait(Duration::from_millis(50)), Do::Send(timeout)]].concat();
+    let later =
+        [reply(200, &json!(1)), vec![Do::Wait(Duration::from_millis(50)), Do::Send(timeout)]].concat();
     let fake = scripted(vec![at_once, later]).await;
     let net = net_at(fake.address);
     for turn in 1..=3 {
