@@ -5,6 +5,7 @@
 use std::error::Error as _;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tower_service::Service as _;
 
 use super::body::Body;
@@ -36,6 +37,8 @@ const IDLE_CONNECTIONS: usize = 256;
 const ALIVE: Duration = Duration::from_secs(20);
 /// Attempts for a request that keeps being refused unseen. (Connections that were idle do not count: they run out.)
 const ATTEMPTS: u8 = 3;
+/// How long a request waits for the connection that another one opens, rather than to open its own.
+const TURN: Duration = Duration::from_secs(1);
 /// The largest header block that is taken over HTTP/2, in bytes.
 const H2_HEADERS: u32 = 64 << 10;
 
@@ -51,6 +54,9 @@ pub(super) struct Conns {
     authority: Authority,
     idle: Mutex<Shelf>,
     shared: Mutex<Option<http2::SendRequest<Whole>>>,
+    /// Whether the last connection was one that all requests share, and whose turn it is to open the next.
+    shares: AtomicBool,
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// Connections that wait for a request, the one used last on top.
@@ -106,7 +112,8 @@ impl Conns {
     pub(super) fn new(connector: Connector, url: &Uri) -> Option<Arc<Conns>> {
         let (scheme, authority) = (url.scheme()?.clone(), url.authority()?.clone());
         let (idle, shared) = (Mutex::default(), Mutex::default());
-        Some(Arc::new(Conns { connector, origin: url.clone(), scheme, authority, idle, shared }))
+        let (shares, turn, origin) = (AtomicBool::default(), tokio::sync::Mutex::default(), url.clone());
+        Some(Arc::new(Conns { connector, origin, scheme, authority, idle, shared, shares, turn }))
     }
 
     /// Sends a request in the form of HTTP/1.1 (path alone, with `Host`) and waits for the answer's head. Dropping the
@@ -205,12 +212,26 @@ impl Conns {
         }
     }
 
+    /// Where one connection serves all, who comes while it is opened waits a moment for it.
     async fn connect(&self) -> Result<Fresh, Fault> {
+        let turn = match self.shares.load(Ordering::Acquire) {
+            true => timeout(TURN, self.turn.lock()).await.ok(),
+            false => None,
+        };
+        match turn.is_some().then(|| self.ready()).flatten() {
+            Some(ready) => Ok(ready),
+            None => self.dial().await,
+        }
+    }
+
+    async fn dial(&self) -> Result<Fresh, Fault> {
         let unreachable = |detail: String| Fault::early(FaultKind::Unreachable, detail);
         let mut connector = self.connector.clone();
         poll_fn(|cx| connector.poll_ready(cx)).await.map_err(|e| unreachable(chain(&*e)))?;
         let io = connector.call(self.origin.clone()).await.map_err(|e| unreachable(chain(&*e)))?;
-        if io.connected().is_negotiated_h2() {
+        let shares = io.connected().is_negotiated_h2();
+        self.shares.store(shares, Ordering::Release);
+        if shares {
             return self.share(io).await.map(Fresh::Shared);
         }
         let shaken = http1::Builder::new().handshake(io).await;

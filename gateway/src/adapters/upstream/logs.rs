@@ -25,9 +25,9 @@ const QUEUE: usize = 32;
 const LARGEST: usize = 64 << 10;
 /// The longest that the first such call waits for the stream to be open: what was said before is not heard.
 const OPENING: Duration = Duration::from_secs(2);
-/// An answer waits so long for a message that was sent before it, on another connection; and how often in a row that
-/// is tried in vain.
-const LAST_WORDS: Duration = Duration::from_millis(20);
+/// An answer waits so long for a message that was sent before it, on another connection (a delayed acknowledgement
+/// holds one up for 40 ms); and how often in a row that is tried in vain.
+const LAST_WORDS: Duration = Duration::from_millis(60);
 const VAIN: u8 = 3;
 
 /// The log messages of one session that come outside its calls' streams.

@@ -97,6 +97,7 @@ impl Fake {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 *shared.connections.lock() += 1;
+                stream.set_nodelay(true).unwrap();
                 tokio::spawn(serve(stream, Arc::clone(&shared), Arc::clone(&script)));
             }
         });

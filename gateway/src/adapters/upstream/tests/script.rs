@@ -8,7 +8,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 /// What a scripted server does with a connection.
 #[derive(Clone, Debug)]
-pub(super) enum Do {
+pub(in crate::adapters::upstream) enum Do {
     Send(Vec<u8>),
     Wait(Duration),
     /// Sends nothing more and waits for the client to leave.
