@@ -1,6 +1,8 @@
 //! The client of one server: HTTP, old HTTP+SSE or a child process, either era. It connects when it is first needed,
 //! remembers how the server is spoken to, and never passes a client's credential or an answer's headers on.
 
+#![warn(clippy::large_futures)]
+
 mod answer;
 mod back;
 mod body;
