@@ -169,6 +169,11 @@ impl Live {
         }
     }
 
+    /// When the call ends at the latest, unless it has ended.
+    pub fn end(&self) -> Option<Instant> {
+        self.parts.as_ref().map(|parts| parts.exchange.end())
+    }
+
     /// What comes next. May be dropped and asked again.
     pub async fn step(&mut self) -> Step {
         loop {
@@ -181,7 +186,7 @@ impl Live {
                 return Step::Message(message);
             }
             if let Some(answer) = self.answer.take() {
-                return self.end(answer);
+                return self.close(answer);
             }
             // One timer for both.
             let alarm = parts.ends.map_or(self.quiet, |ends| ends.min(self.quiet));
@@ -207,7 +212,7 @@ impl Live {
         }
     }
 
-    fn end(&mut self, answer: Result<Answer, Fault>) -> Step {
+    fn close(&mut self, answer: Result<Answer, Fault>) -> Step {
         let Some(mut parts) = self.parts.take() else { return Step::Silent };
         parts.note(&answer);
         let answer = match answer {
@@ -263,7 +268,14 @@ fn fail(mut parts: Parts, reject: &Reject) -> Step {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        let Some(parts) = self.parts.take() else { return };
+        let Some(mut parts) = self.parts.take() else { return };
+        if parts.exchange.end() <= Instant::now() {
+            // Its client was too slow to be told.
+            let fault =
+                Fault::late(FaultKind::Timeout, "the total time ran out while the client did not read");
+            parts.ledger.blame(&Reject::fault(&fault, &parts.ledger.server));
+            return parts.ledger.close(Ending::Failed);
+        }
         let lost = parts.screen.era == Era::Legacy && parts.via == Via::Http;
         if let (true, Ok(runtime)) = (lost, tokio::runtime::Handle::try_current()) {
             runtime.spawn(linger(parts));
