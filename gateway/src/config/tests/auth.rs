@@ -29,10 +29,19 @@ fn a_good_section_is_taken() {
 #[test]
 fn what_is_wrong_with_callers_credentials_is_told_with_its_line() {
     one("auth: { issuer: x }\n", "unknown key `issuer`");
-    one("auth:\n  issuers:\n    - { issuer: \"http://idp.example\", audience: us }\n", "doesn't connect there");
+    one(
+        "auth:\n  issuers:\n    - { issuer: \"http://idp.example\", audience: us }\n",
+        "doesn't connect there",
+    );
     one("auth:\n  issuers:\n    - { issuer: \"https://idp.example\" }\n", "3:7 `audience` is missing");
-    one(&format!("{ISSUER}    - {{ issuer: \"https://idp.example\", audience: us }}\n"), "the same issuer twice");
-    one("auth: { issuers: [{ issuer: \"https://a.example\", audience: us, rsa: HS256 }] }\n", "no RSA algorithm");
+    one(
+        &format!("{ISSUER}    - {{ issuer: \"https://idp.example\", audience: us }}\n"),
+        "the same issuer twice",
+    );
+    one(
+        "auth: { issuers: [{ issuer: \"https://a.example\", audience: us, rsa: HS256 }] }\n",
+        "no RSA algorithm",
+    );
     one(
         "auth: { issuers: [{ issuer: \"https://a.example\", audience: us, scopes: [offline_access] }] }\n",
         "offline_access",
@@ -60,15 +69,20 @@ fn a_server_gets_exactly_one_credential() {
         assert!(with(bad).unwrap_err()[0].what.contains("not exactly one credential"), "{bad}");
     }
     let Transport::Http(http) = with("{ bearer: env:SET }").unwrap() else { panic!("no http server") };
-    assert!(matches!(&http.credential, Some(Outgoing::Bearer(held)) if held.secret.expose() == "canary-value"));
+    assert!(
+        matches!(&http.credential, Some(Outgoing::Bearer(held)) if held.secret.expose() == "canary-value")
+    );
     assert!(!format!("{http:?}").contains("canary"), "{http:?}");
     let url = "https://idp.example/token";
-    let exchange = format!("{{ token_exchange: {{ token_url: \"{url}\", client_id: g, client_secret: env:SET }} }}");
+    let exchange =
+        format!("{{ token_exchange: {{ token_url: \"{url}\", client_id: g, client_secret: env:SET }} }}");
     let Transport::Http(http) = with(&exchange).unwrap() else { panic!("no http server") };
     let Some(Outgoing::TokenExchange(grantor)) = &http.credential else { panic!("{http:?}") };
     assert_eq!(grantor.target.resource.as_deref(), Some("https://a.example/mcp"), "for this server alone");
     for bad in ["http://idp.example/token", "https://169.254.169.254/token", "https://u@idp.example/"] {
-        let text = format!("{{ client_credentials: {{ token_url: \"{bad}\", client_id: g, client_secret: env:SET }} }}");
+        let text = format!(
+            "{{ client_credentials: {{ token_url: \"{bad}\", client_id: g, client_secret: env:SET }} }}"
+        );
         assert!(with(&text).unwrap_err()[0].what.contains("doesn't connect there"), "{bad}");
     }
 }
