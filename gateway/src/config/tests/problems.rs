@@ -81,8 +81,10 @@ fn sections_of_later_builds() {
         let want = format!("{section}: `{section}` is not in this build of Tollgate yet; remove the section");
         root(&format!("{section}: {{}}"), &[("2:1", &want)]);
     }
-    let want = "servers.a.quarantine: `quarantine` is not in this build of Tollgate yet";
-    server("url: https://a/\nquarantine: {}", &[("4:5", want)]);
+    for key in ["pin", "quarantine"] {
+        let want = format!("servers.a.{key}: `{key}` is not in this build of Tollgate yet");
+        server(&format!("url: https://a/\n{key}: {{}}"), &[("4:5", &want)]);
+    }
 }
 
 #[test]
