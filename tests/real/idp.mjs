@@ -17,7 +17,7 @@ import { load } from './clients/plan.mjs';
 const { Provider } = load('oidc-provider');
 
 const KEPT_KEYS = 3;
-const SCOPES = 'mcp.read mcp.write';
+const SCOPES = ['mcp.read', 'mcp.write'];
 const LIFETIME = 3600;
 
 const kinds = {
@@ -35,21 +35,63 @@ let keys = [makeKey('RS256'), makeKey('ES256')];
 const knobs = new Map();
 const events = [];
 
+/** What providers keep: the one of a new key set goes on with the grants, clients and tokens of the one before. */
+const kept = new Map();
+
+class Adapter {
+  constructor(model) {
+    this.model = model;
+  }
+
+  key(id) {
+    return `${this.model}:${id}`;
+  }
+
+  async upsert(id, payload) {
+    kept.set(this.key(id), payload);
+  }
+
+  async find(id) {
+    return kept.get(this.key(id));
+  }
+
+  async findByUid(uid) {
+    return [...kept].find(([key, payload]) => key.startsWith(this.key('')) && payload.uid === uid)?.[1];
+  }
+
+  async consume(id) {
+    kept.get(this.key(id)).consumed = Math.floor(Date.now() / 1000);
+  }
+
+  async destroy(id) {
+    kept.delete(this.key(id));
+  }
+
+  async revokeByGrantId(grantId) {
+    for (const [key, payload] of kept) {
+      if (key.startsWith(this.key('')) && payload.grantId === grantId) kept.delete(key);
+    }
+  }
+}
+
 const nameOf = (client) => client.clientName ?? client.clientId;
 const knobsOf = (client) => ({ deny: [], lifetime: LIFETIME, format: 'jwt', ...knobs.get(nameOf(client)) });
 
 const configuration = () => ({
+  adapter: Adapter,
   jwks: { keys: keys.map(({ jwk }) => jwk) },
   cookies: { keys: ['not a secret'] },
   clients: [
     machine('robot', { grant_types: ['client_credentials'] }),
     machine('gateway', { grant_types: [] }),
   ],
+  scopes: ['openid', 'offline_access', ...SCOPES],
   clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post'],
   features: {
     devInteractions: { enabled: false },
     userinfo: { enabled: false },
     clientCredentials: { enabled: true },
+    clientIdMetadataDocument: { enabled: true, ack: 'draft-02' },
     introspection: { enabled: true, allowedPolicy: () => true },
     registration: { enabled: true },
     revocation: { enabled: true },
@@ -58,7 +100,7 @@ const configuration = () => ({
       getResourceServerInfo: (_, resource, client) => {
         const { format, lifetime } = knobsOf(client);
         return {
-          scope: SCOPES,
+          scope: SCOPES.join(' '),
           audience: resource,
           accessTokenFormat: format,
           accessTokenTTL: lifetime,
@@ -121,12 +163,13 @@ async function interact(request, response) {
   const client = await provider.Client.find(params.client_id);
   const { deny } = knobsOf(client);
   const grant = new provider.Grant({ accountId: session.accountId, clientId: params.client_id });
-  grant.addOIDCScope('openid offline_access');
+  for (const scope of prompt.details.missingOIDCScope ?? []) {
+    grant[deny.includes(scope) ? 'rejectOIDCScope' : 'addOIDCScope'](scope);
+  }
   for (const [resource, scopes] of Object.entries(prompt.details.missingResourceScopes ?? {})) {
-    const given = scopes.filter((scope) => !deny.includes(scope));
-    if (given.length) grant.addResourceScope(resource, given.join(' '));
-    const refused = scopes.filter((scope) => deny.includes(scope));
-    if (refused.length) grant.rejectResourceScope(resource, refused.join(' '));
+    for (const scope of scopes) {
+      grant[deny.includes(scope) ? 'rejectResourceScope' : 'addResourceScope'](resource, scope);
+    }
   }
   const consent = { grantId: await grant.save() };
   return provider.interactionFinished(request, response, { consent }, { mergeWithLastSubmission: true });
@@ -153,7 +196,6 @@ function forge({ alg = 'current', header = {}, claims }) {
 const controls = {
   '/control/rotate': () => {
     keys = [makeKey(keys[0].jwk.alg === 'RS256' ? 'ES256' : 'RS256'), ...keys].slice(0, KEPT_KEYS);
-    // Grants, clients and tokens live in the library's store, which all providers of a process share.
     provider = makeProvider();
     handle = provider.callback();
     events.push({ kind: 'rotated' });
