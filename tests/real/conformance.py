@@ -13,6 +13,7 @@ import sys
 
 import yaml
 
+from idp import Idp
 from parts import HERE, Parts, npm, place
 
 REVISIONS = ("2025-11-25", "2026-07-28")
@@ -149,11 +150,27 @@ def told(wrong: dict) -> str:
     return "; ".join(f"{name}: {why}" for name, why in wrong.items())[:600]
 
 
+def demanding(parts: Parts, server: dict) -> tuple:
+    """A gateway that wants an access token, behind a shim that adds one since the suite can't: the processes and
+    the shim's URL."""
+    idp, port = Idp(parts), parts.free_port()
+    resource = f"http://127.0.0.1:{port}/servers/fixture/mcp"
+    gateway, base = parts.gateway(
+        {"fixture": server},
+        listen=f"127.0.0.1:{port}",
+        auth={"issuers": [{"issuer": idp.issuer, "audience": resource}], "egress": {"loopback": True}},
+    )
+    token = {"TARGET": base, "AUTHORIZATION": f"Bearer {idp.token(resource)}"}
+    shim = parts.start("shim", [place("REAL_NODE"), HERE / "shim.mjs"], env=token)
+    return gateway, idp.part, shim, shim.line("listening on ")
+
+
 def server_leg(parts: Parts, judge: Judge) -> None:
     fixture, url = parts.fixture()
     behind = {
         "http": {"url": url},
         "stdio": {"command": place("FIXTURE_SERVER"), "args": ["--stdio"]},
+        "credential": {"url": url},
     }
     for revision in REVISIONS:
         direct = server_run(parts, "direct", url, revision)
@@ -166,11 +183,12 @@ def server_leg(parts: Parts, judge: Judge) -> None:
             if judge.direct(f"server {revision} direct", name, result)
         }
         for label, server in behind.items():
-            gateway, base = parts.gateway({"fixture": server})
-            found = server_run(parts, label, f"{base}/servers/fixture/mcp", revision)
+            started = demanding(parts, server) if label == "credential" else parts.gateway({"fixture": server})
+            found = server_run(parts, label, f"{started[-1]}/servers/fixture/mcp", revision)
             for name, result in passing.items():
                 judge.through("server", revision, label, name, found.get(name, Scenario([])), result)
-            parts.stop(gateway)
+            for part in started[:-1]:
+                parts.stop(part)
     parts.stop(fixture)
 
 

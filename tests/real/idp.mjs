@@ -210,7 +210,9 @@ const controls = {
 };
 
 async function serve(request, response) {
-  const { pathname } = new URL(request.url, issuer);
+  const { pathname, searchParams } = new URL(request.url, issuer);
+  // RFC 6749 section 3.3 wants a default scope or an error.
+  if (pathname === '/auth' && !searchParams.has('scope')) request.url += `&scope=${SCOPES[0]}`;
   if (controls[pathname]) {
     const answer = controls[pathname](await json(request));
     response.setHeader('content-type', 'application/json').end(JSON.stringify(answer));

@@ -50,8 +50,8 @@ class Idp:
     """A running authorization server."""
 
     def __init__(self, parts: Parts):
-        part = parts.start("idp", [place("REAL_NODE"), HERE / "idp.mjs"])
-        self.issuer = part.line("listening on ")
+        self.part = parts.start("idp", [place("REAL_NODE"), HERE / "idp.mjs"])
+        self.issuer = self.part.line("listening on ")
 
     def control(self, what: str, **given) -> dict:
         body = json.dumps(given).encode()

@@ -8,12 +8,13 @@ import concurrent.futures
 import json
 import sys
 import threading
+import urllib.request
 
 import hostile
 from cast import Client
-from conformance import suite
+from conformance import saved
 from idp import Idp, ask
-from parts import HERE, Parts, place
+from parts import HERE, Parts, npm, place
 
 READ, WRITE = "mcp.read", "mcp.write"
 # What a token lives at least 30 s longer than it says: clocks differ.
@@ -286,19 +287,24 @@ def opaque(parts: Parts, rows: Rows, idp: Idp, servers: dict) -> None:
 
 def stand_in(parts: Parts, rows: Rows, idp: Idp) -> None:
     """The conformance suite's judgement of the authorization server: what the rest proves rests on it."""
-    folder = parts.folder / "authorization"
-    port = parts.free_port()
+    folder, port = parts.folder / "authorization", parts.free_port()
     client = idp.register("suite", f"http://127.0.0.1:{port}/callback")
-    scenario = "authorization-server-metadata-endpoint"
-    said = suite(
-        *("authorization", "--url", idp.issuer, "--scenario", scenario, "--client-id", client),
-        *("--port", port, "-o", folder, "--spec-version", MODERN),
+    judging = parts.start(
+        "suite",
+        [
+            *(place("REAL_NODE"), npm("@modelcontextprotocol", "conformance", "dist", "index.js")),
+            *("authorization", "--url", idp.issuer, "--client-id", client, "--resource", f"{idp.issuer}/mcp"),
+            *("--port", port, "-o", folder, "--spec-version", MODERN),
+        ],
     )
-    checks = [check for file in folder.glob("**/checks.json") for check in json.loads(file.read_text())]
-    for check in checks:
-        if check["status"] != "INFO":
-            rows.add(check["status"] == "SUCCESS", "authorization server", check["id"], check.get("errorMessage"))
-    rows.add(any(check["status"] == "SUCCESS" for check in checks), "authorization server", "is judged", said[-900:])
+    page = f"{idp.issuer}/auth"
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    browser.open(page + judging.line(page), timeout=60).close()
+    judging.process.wait(60)
+    for scenario, result in saved(folder).items():
+        about = f"authorization server {scenario}"
+        rows.add(bool(result.good) and not result.bad, "suite", about, result.checks)
+    rows.add(len(saved(folder)) == 2, "suite", "judges the authorization server", judging.lines)
 
 
 def main() -> int:
