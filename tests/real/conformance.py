@@ -17,7 +17,7 @@ from idp import Idp
 from parts import HERE, Parts, npm, place
 
 REVISIONS = ("2025-11-25", "2026-07-28")
-# The scenarios of the client leg that are not about authorization.
+# The scenarios of the client leg that a gateway can have a part in: the others of auth/ are about people who log in.
 CLIENT_LEG = {
     "2025-11-25": [
         "initialize",
@@ -25,6 +25,7 @@ CLIENT_LEG = {
         "elicitation-sep1034-client-defaults",
         "sse-retry",
         "json-schema-2020-12-preservation",
+        "auth/client-credentials-basic",
     ],
     "2026-07-28": [
         "tools_call",
@@ -35,6 +36,7 @@ CLIENT_LEG = {
         "json-schema-ref-no-deref",
         "json-schema-2020-12-preservation",
         "sep-2322-client-request-state",
+        "auth/client-credentials-basic",
     ],
 }
 BAD = ("FAILURE", "WARNING")
@@ -82,7 +84,7 @@ def server_run(parts: Parts, label: str, url: str, revision: str) -> dict:
 def saved(folder: pathlib.Path) -> dict:
     """What a run saved: the scenarios by the name of their folder, without its time."""
     found = {}
-    for file in sorted(folder.glob("*/checks.json")):
+    for file in sorted(folder.glob("**/checks.json")):
         name = re.sub(r"-\d{4}-\d\d-\d\dT[\d-]+Z$", "", file.parent.name)
         found[name] = Scenario(json.loads(file.read_text()))
     return found
@@ -95,11 +97,13 @@ def required(revision: str) -> list:
 
 
 def client_run(parts: Parts, label: str, scenario: str, revision: str, direct: bool) -> Scenario:
-    folder = parts.folder / f"client-{label}-{revision}-{scenario}"
+    folder = parts.folder / f"client-{label}-{revision}-{scenario.replace('/', '-')}"
     hook = f"{sys.executable} {HERE / 'leg_hook.py'}"
     said = suite(
         *("client", "--command", hook, "--scenario", scenario, "--spec-version", revision),
         *("-o", folder, "--timeout", "90000"),
+        # Extensions belong to no revision.
+        *(["--force"] if scenario.startswith("auth/") else []),
         env={"LEG_DIRECT": "1" if direct else ""},
     )
     for result in saved(folder).values():
