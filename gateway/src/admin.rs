@@ -74,7 +74,7 @@ impl Work for Question {
             "/capability" => Full::new(
                 StatusCode::OK,
                 "application/json",
-                card::card(&snap, &snap.config.default_task).into_bytes(),
+                card::card(&snap, snap.config.default_task.as_deref().unwrap_or_default()).into_bytes(),
             ),
             "/metrics" => metrics(&self.gate, &snap),
             _ => text(StatusCode::NOT_FOUND, "try /healthz /readyz /status /capability /metrics\n"),

@@ -15,17 +15,21 @@ mod secret;
 mod structure;
 mod units;
 
+pub(crate) use check::assertion_key;
 pub use checked::{
-    Checked, FrontLimits, HttpKind, HttpServer, Isolation, Keys, Legacy, Lists, Log, LogFormat, Server,
-    ServerPolicy, SessionIds, StdioServer, Task, Timeouts, TlsFiles, ToolRules, ToolTimeouts, Transport,
+    Assertion, Auth, ByTool, Checked, ClientCertificates, FixedToken, FrontLimits, Grantor, Held, HeldClient,
+    HttpKind, HttpServer, Introspection, Isolation, KeySource, Keys, Legacy, Lists, Log, LogFormat, Outgoing,
+    Server, ServerPolicy, SessionIds, StdioServer, Task, Timeouts, TlsFiles, ToolRules, ToolTimeouts,
+    Transport, Trusted,
 };
-pub use context::Env;
+pub use context::{Env, read_secret};
 pub use problem::Problem;
 pub use schema::schema;
 pub use secret::Secret;
 
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use context::{Context, World};
 use document::TextFault;
@@ -116,14 +120,10 @@ pub fn check_text(source: &Source<'_>, options: &Options, env: Env<'_>) -> Resul
             return Err(sorted(problems));
         }
     };
+    let places = Arc::new(document.places);
     let world = World { env, base: source.base.to_owned(), elsewhere: options.elsewhere };
-    let context = Context {
-        file: source.name,
-        places: &document.places,
-        world,
-        problems: Vec::new(),
-        warnings: Vec::new(),
-    };
+    let context =
+        Context { file: source.name, places: &places, world, problems: Vec::new(), warnings: Vec::new() };
     match check::check(&raw, options.listen.as_deref(), context) {
         Ok(checked) if problems.is_empty() => Ok(checked),
         Ok(_) => Err(sorted(problems)),

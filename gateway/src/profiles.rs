@@ -17,6 +17,7 @@ use policies::select::{NoTask, TaskOffer, Tasks};
 use crate::who::Who;
 
 /// One task as it is worked under.
+#[derive(Debug)]
 pub struct Profile {
     /// What it allows.
     pub task: Arc<Task>,
@@ -70,16 +71,15 @@ pub struct Profiles {
 }
 
 impl Profiles {
-    /// The one task of a configuration without a `tasks` section: it allows everything.
-    pub fn implicit(name: &str, loopback: bool) -> Profiles {
-        let tasks = Tasks::new([Task::open(name)], Some(name));
-        Profiles::new(tasks, Profile::bare, loopback)
-    }
-
-    /// Tasks, each with its profile.
-    pub fn new(tasks: Tasks, profile: impl Fn(Arc<Task>) -> Profile, loopback: bool) -> Profiles {
-        let by_name =
-            tasks.iter().map(|task| (task.name().into(), Arc::new(profile(Arc::clone(task))))).collect();
+    /// Profiles by the names of their tasks, and the task that is meant when nothing names one.
+    pub fn new(
+        profiles: impl IntoIterator<Item = Arc<Profile>>,
+        default: Option<&str>,
+        loopback: bool,
+    ) -> Profiles {
+        let named = |profile: Arc<Profile>| (profile.task.name().into(), profile);
+        let by_name: HashMap<Box<str>, Arc<Profile>> = profiles.into_iter().map(named).collect();
+        let tasks = Tasks::new(by_name.values().map(|profile| Arc::clone(&profile.task)), default);
         Profiles { tasks, by_name, loopback }
     }
 

@@ -53,6 +53,11 @@ impl Glob {
         &self.text
     }
 
+    /// Whether some name matches both. For reports: the time grows with the product of their lengths.
+    pub fn overlaps(&self, other: &Glob) -> bool {
+        relate::overlap(self, other)
+    }
+
     /// The sequences of tokens that it stands for once its braces are expanded.
     pub(crate) fn alternatives(&self) -> &[Vec<Token>] {
         &self.alternatives

@@ -55,8 +55,9 @@ pub struct Tasks {
 
 impl Tasks {
     /// Tasks by their names, and the one that is meant when nothing names one. Of two with one name the last is kept.
-    pub fn new(tasks: impl IntoIterator<Item = Task>, default: Option<&str>) -> Tasks {
-        let by_name = tasks.into_iter().map(|task| (task.name().into(), Arc::new(task))).collect();
+    pub fn new(tasks: impl IntoIterator<Item = impl Into<Arc<Task>>>, default: Option<&str>) -> Tasks {
+        let tasks = tasks.into_iter().map(Into::<Arc<Task>>::into);
+        let by_name = tasks.map(|task| (task.name().into(), task)).collect();
         Tasks { by_name, default: default.map(Into::into) }
     }
 

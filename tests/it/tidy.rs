@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{allowed_code, read};
 
-const CRATES: [&str; 5] = ["mcp", "policies", "auth", "metrics", "gateway"];
-const LEAVES: [&str; 4] = ["mcp", "policies", "auth", "metrics"];
+const CRATES: [&str; 6] = ["mcp", "policies", "auth", "metrics", "audit", "gateway"];
+const LEAVES: [&str; 5] = ["mcp", "policies", "auth", "metrics", "audit"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
@@ -157,11 +157,23 @@ fn allowed(name: &str) -> &'static [&'static str] {
             "zeroize",
         ],
         "metrics" => &["prometheus"],
+        "audit" => &[
+            "base64",
+            "crc32fast",
+            "memchr",
+            "parking_lot",
+            "ring",
+            "rustix",
+            "serde",
+            "serde_json",
+            "thiserror",
+        ],
         _ => &[
             "mcp",
             "policies",
             "auth",
             "metrics",
+            "audit",
             "arc-swap",
             "async-trait",
             "base64",
@@ -169,12 +181,14 @@ fn allowed(name: &str) -> &'static [&'static str] {
             "clap",
             "clap_complete",
             "futures-util",
+            "governor",
             "http",
             "http-body",
             "http-body-util",
             "hyper",
             "hyper-rustls",
             "hyper-util",
+            "ipnet",
             "jiff",
             "jsonschema",
             "lru",
@@ -253,8 +267,9 @@ fn only_the_edge_names_pingora() {
 
 #[test]
 fn leaves_meet_where_the_design_says() {
-    // `catalog`, `pipeline` and `assemble` carry the compiled task to the stages.
-    let places = ["stages", "config", "adapters", "cli", "catalog", "pipeline", "gate", "assemble"];
+    // `catalog`, `pipeline` and `assemble` carry the compiled task to the stages; `who` is where a principal becomes a
+    // policies' caller.
+    let places = ["stages", "config", "adapters", "cli", "catalog", "pipeline", "gate", "assemble", "who"];
     let mut broken = Vec::new();
     for source in sources(&["gateway"]) {
         let code = source.code();

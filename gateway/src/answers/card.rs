@@ -7,7 +7,7 @@ use mcp::json::{ArrayWriter, ObjectWriter, Raw};
 use super::{NAME, VERSION};
 use crate::gate::Snapshot;
 
-/// Builds the card.
+/// Builds the card; an empty task is none.
 pub fn card(snap: &Snapshot, task: &str) -> Raw {
     let config = &snap.config;
     let texts = |all: &[&str]| {
@@ -40,7 +40,9 @@ pub fn card(snap: &Snapshot, task: &str) -> Raw {
     };
     card.raw("transports", &texts(&["streamable-http", "stdio"]));
     card.raw("auth", &auth.finish());
-    card.string("task", task);
+    if !task.is_empty() {
+        card.string("task", task);
+    }
     card.string("discovery", "server/discover");
     card.raw("meter", &meter.finish());
     card.raw("prompts", &prompts.finish());

@@ -87,7 +87,7 @@ pub(super) async fn read(
 
 fn request(kind: EntryKind, client: &Client, cursor: Option<Raw>, bounds: &Lists) -> Call {
     Call {
-        method: kind.list_method().to_owned(),
+        method: kind.list_method(),
         params: cursor.map(|cursor| vec![(Key::new("cursor"), cursor)]).unwrap_or_default(),
         meta: Vec::new(),
         client: client.clone(),

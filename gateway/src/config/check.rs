@@ -2,26 +2,28 @@
 //! makes a [`Checked`] only when there is none.
 
 mod address;
+mod auth;
 mod bounds;
+mod cost;
 mod credential;
 mod front;
 mod headers;
 mod http_server;
 mod keys;
+mod outgoing;
 mod server;
 mod stdio_server;
+mod tasks;
 
-use super::checked::{Checked, Task};
+use super::checked::Checked;
 use super::context::Context;
 use super::place::At;
 use super::problem::Problem;
 use super::raw;
 
 pub(crate) use credential::{looks_secret, names_secret};
+pub(crate) use outgoing::assertion_key;
 pub(crate) use server::valid_id;
-
-/// The task that exists without a `tasks` section.
-const IMPLICIT_TASK: &str = "default";
 
 /// Turns the raw file into a checked one. `listen` is the command line's override.
 pub(crate) fn check(
@@ -32,7 +34,8 @@ pub(crate) fn check(
     let context = &mut context;
     let root = At::root();
     let front = front::check(raw, listen, context);
-    let servers = server::all(raw, context);
+    let auth = auth::check(raw, context);
+    let servers = server::all(raw, &auth.egress, context);
     let limits = bounds::front(raw.limits.as_ref(), &root.key("limits"), context);
     let names_max = bounds::names(raw.names.as_ref(), &root.key("names"), context);
     let lists = bounds::lists(raw.lists.as_ref(), &root.key("lists"), context);
@@ -40,7 +43,9 @@ pub(crate) fn check(
     let log = bounds::log(raw.log.as_ref(), &root.key("log"), context);
     let drain = bounds::drain(raw.drain.as_ref(), &root.key("drain"), context);
     let keys = keys::check(raw.keys.as_ref(), &root.key("keys"), context);
-    let default_task = default_task(raw, context);
+    let ground = ground(raw, front.as_ref());
+    let tasks = tasks::check(raw, &ground, context);
+    address::guard(raw, listen, (&ground, front.as_ref()), context);
     let (Some(front), Some(keys), true) = (front, keys, context.problems.is_empty()) else {
         return Err(std::mem::take(&mut context.problems));
     };
@@ -52,9 +57,10 @@ pub(crate) fn check(
         h2c: raw.h2c.unwrap_or(false),
         hosts: front.hosts,
         origins: front.origins,
+        auth,
         servers,
-        tasks: vec![Task { name: default_task.clone(), implicit: true }],
-        default_task,
+        tasks: tasks.all,
+        default_task: tasks.default,
         limits,
         names_max,
         lists,
@@ -66,12 +72,16 @@ pub(crate) fn check(
     })
 }
 
-fn default_task(raw: &raw::File, context: &mut Context<'_>) -> String {
-    let at = At::root().key("default_task");
-    if raw.default_task.as_deref().is_some_and(|name| name != IMPLICIT_TASK) {
-        context.problem(&at, "there is no such task", "remove it: this build has the task `default` alone");
+/// What tasks and the listener depend on, by its text: what is wrong in a section is told there.
+fn ground<'a>(raw: &'a raw::File, front: Option<&front::Front>) -> tasks::Ground<'a> {
+    let auth = raw.auth.as_ref();
+    let issuers = auth.and_then(|auth| auth.issuers.as_ref()).into_iter().flatten();
+    let tokens = auth.and_then(|auth| auth.tokens.as_ref()).into_iter().flatten();
+    tasks::Ground {
+        loopback: front.is_none_or(|front| front.listen.ip().to_canonical().is_loopback()),
+        issuers: issuers.map(|issuer| issuer.issuer.as_str()).collect(),
+        tokens: tokens.map(|token| token.name.as_str()).collect(),
+        certificates: auth.is_some_and(|auth| auth.clients.is_some()),
+        servers: raw.servers.iter().flat_map(|map| map.0.iter().map(|(id, _)| id.as_str())).collect(),
     }
-    let fix = "policies come with a later build; until then only loopback callers reach the gateway";
-    context.warning(&At::root(), "no tasks: the implicit task `default` allows every caller everything", fix);
-    IMPLICIT_TASK.to_owned()
 }

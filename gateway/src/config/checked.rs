@@ -1,6 +1,9 @@
 //! The configuration after all checks: every value has its final type, default and meaning. Nothing here comes
 //! from serde and nothing here can be wrong any more; reading files and variables is already behind us.
 
+mod auth;
+mod policy;
+mod task;
 mod tools;
 
 use std::fmt;
@@ -10,11 +13,16 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use jiff::civil::Date;
-use policies::glob::Glob;
-use policies::price::Price;
 use url::Url;
 
-pub use tools::{ToolRules, ToolTimeouts};
+pub use self::auth::{
+    Assertion, Auth, ClientCertificates, FixedToken, Grantor, Held, HeldClient, Introspection, KeySource,
+    Outgoing, Trusted,
+};
+pub use policy::ServerPolicy;
+pub(crate) use task::Origin;
+pub use task::Task;
+pub use tools::{ByTool, ToolRules, ToolTimeouts};
 
 use super::problem::Problem;
 use super::secret::Secret;
@@ -22,7 +30,7 @@ use super::secret::Secret;
 /// The whole file, checked. `config::load` is the only maker.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// Data listener; loopback, as long as no authentication exists.
+    /// Data listener; another than a loopback address only with credentials and tasks.
     pub listen: SocketAddr,
     /// What clients see when a load balancer stands in front; http or https, no query, fragment or userinfo.
     pub public_url: Option<Url>,
@@ -37,12 +45,14 @@ pub struct Checked {
     pub hosts: Vec<String>,
     /// Values of `Origin` that are served, exactly as browsers send them. The gateway's own origins are not in it.
     pub origins: Vec<String>,
+    /// What proves callers.
+    pub auth: Auth,
     /// In the order of the file.
     pub servers: Vec<Server>,
-    /// Named policy profiles. Until the file can hold them: one, implicit, allowing everything.
+    /// Named policy profiles, in the order of the file; never empty.
     pub tasks: Vec<Task>,
     /// Task of a caller who names none; one of `tasks`.
-    pub default_task: String,
+    pub default_task: Option<String>,
     /// Bounds of the data listener.
     pub limits: FrontLimits,
     /// Longest exposed tool or prompt name in bytes.
@@ -91,23 +101,6 @@ pub struct Server {
     pub line: usize,
 }
 
-/// What policies need to know of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerPolicy {
-    /// Whether its tools' hints may loosen what a task asks for; else they can only tighten it.
-    pub trusted_hints: bool,
-    /// Whether arguments are checked against the tools' input schemas before a call.
-    pub check_arguments: bool,
-    /// What its calls cost, single tools first: the first pattern that the tool's own name matches counts.
-    pub prices: Vec<(Option<Glob>, Price)>,
-}
-
-impl Default for ServerPolicy {
-    fn default() -> Self {
-        Self { trusted_hints: false, check_arguments: true, prices: Vec::new() }
-    }
-}
-
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport {
@@ -126,6 +119,8 @@ pub struct HttpServer {
     pub kind: HttpKind,
     /// Sent with every request. None of those that the protocol or HTTP itself sets.
     pub headers: Vec<(HeaderName, Secret)>,
+    /// The credential that it gets.
+    pub credential: Option<Outgoing>,
     /// PEM file of authorities that are trusted for this server instead of the system's.
     pub ca: Option<PathBuf>,
 }
@@ -200,15 +195,6 @@ impl Default for Timeouts {
             call_total: Duration::from_secs(600),
         }
     }
-}
-
-/// A policy profile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
-    /// Follows the rule of server ids.
-    pub name: String,
-    /// True for the one that exists because the file has no `tasks`: it allows everything.
-    pub implicit: bool,
 }
 
 /// Bounds of the data listener. Sizes in bytes.
@@ -313,11 +299,18 @@ pub struct Keys {
     /// True when the file names none: the key was made at this load and dies with the process. A reload must keep
     /// the running one.
     pub made: bool,
+    /// Key of digests over arguments and results.
+    pub digest: Option<[u8; 32]>,
+    /// Key of run tokens.
+    pub run_token: Option<[u8; 32]>,
 }
 
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keys").field("seal", &self.seal.len()).field("made", &self.made).finish()
+        f.debug_struct("Keys")
+            .field("seal", &self.seal.len())
+            .field("made", &self.made)
+            .finish_non_exhaustive()
     }
 }
 
@@ -360,7 +353,11 @@ impl fmt::Debug for HttpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("HttpServer");
         shown.field("url", &self.shown_url()).field("kind", &self.kind);
-        shown.field("headers", &self.headers).field("ca", &self.ca).finish()
+        shown
+            .field("headers", &self.headers)
+            .field("credential", &self.credential)
+            .field("ca", &self.ca)
+            .finish()
     }
 }
 

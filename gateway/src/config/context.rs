@@ -5,14 +5,21 @@ mod reference;
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use policies::money::NanoUsd;
+use policies::rate::Quota;
+
+use super::checked::Held;
 use super::place::{At, Places};
 use super::problem::Problem;
+use super::raw::amounts::{Money, Rate};
 use super::raw::{Size, Time};
 use super::secret::Secret;
 use super::units;
 
+pub use reference::read_secret;
 pub(crate) use reference::{Reference, variable_name};
 
 /// Looks a variable of the environment up.
@@ -30,7 +37,7 @@ pub(crate) struct World<'a> {
 /// State of one check.
 pub(crate) struct Context<'a> {
     pub(crate) file: &'a str,
-    pub(crate) places: &'a Places,
+    pub(crate) places: &'a Arc<Places>,
     pub(crate) world: World<'a>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Problem>,
@@ -139,6 +146,51 @@ impl Context<'_> {
                 default
             }
         }
+    }
+
+    /// A secret that may only stand here by reference, with the file that it came from.
+    pub(crate) fn held(&mut self, at: &At, text: &str) -> Option<Held> {
+        let Some(reference) = Reference::parse(text) else {
+            self.problem(at, "a credential in the file itself", "name where it is: env:NAME or file:PATH");
+            return None;
+        };
+        let secret = self.fetch(at, &reference)?;
+        let file = match &reference {
+            Reference::File(path) => Some(self.path(path)),
+            Reference::Env(_) => None,
+        };
+        Some(Held { secret, file })
+    }
+
+    /// A count within its range, if there is one.
+    pub(crate) fn bound(&mut self, at: &At, raw: Option<u64>, range: RangeInclusive<usize>) -> Option<usize> {
+        let least = *range.start();
+        raw.map(|raw| self.count(at, Some(raw), least, range))
+    }
+
+    /// An exact amount of dollars: the text as it was written counts, not a float made of it.
+    pub(crate) fn money(&mut self, at: &At, raw: &Money) -> NanoUsd {
+        let text = match raw {
+            Money::Text(text) => text.clone(),
+            Money::Number(number) => self.places.text(at).map_or_else(|| number.to_string(), str::to_owned),
+        };
+        NanoUsd::parse(&text).unwrap_or_else(|why| {
+            self.problem(at, format!("the amount {why}"), units::MONEY_FORM);
+            NanoUsd::ZERO
+        })
+    }
+
+    /// A rate, unless there is a problem with it.
+    pub(crate) fn rate(&mut self, at: &At, raw: &Rate) -> Option<Quota> {
+        let (text, burst) = match raw {
+            Rate::Text(text) => (text, None),
+            Rate::Burst(both) => (&both.rate, both.burst),
+        };
+        let place = if matches!(raw, Rate::Text(_)) { at.clone() } else { at.key("rate") };
+        let burst = burst.map(|burst| self.count(&at.key("burst"), Some(burst), 1, 1..=1_000_000_000));
+        let burst = burst.map(|burst| u32::try_from(burst).unwrap_or(u32::MAX));
+        let read = Quota::parse(text, burst);
+        read.map_err(|what| self.problem(&place, what, "write a rate such as 60/min, 5/s or 1000/h")).ok()
     }
 
     /// What a reference stands for; a problem that names the variable or file when it can't be had. Away from the

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use serde_json::{Map, Value};
 
-use super::place::{At, Places, Spot, clip};
+use super::place::{At, Lead, Places, Spot, Written, clip};
 
 /// Largest configuration file in bytes.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
@@ -94,6 +94,19 @@ fn end_of(text: &str) -> Spot {
     Spot { line: text.matches('\n').count() + 1, column: last.chars().count() + 1 }
 }
 
+/// What stands before the text of a scalar: known when the document has as many characters as the text, and quotes.
+fn lead(text: &str, style: ScalarStyle, span: Span) -> Lead {
+    let written = span.end.index().saturating_sub(span.start.index());
+    let quotes = match style {
+        ScalarStyle::Plain => 0,
+        ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => 1,
+        ScalarStyle::Literal => return Lead::Block,
+        ScalarStyle::Folded => return Lead::Unknown,
+    };
+    let same = written == text.chars().count() + 2 * quotes && !text.contains('\n');
+    if same { Lead::Inline(quotes) } else { Lead::Unknown }
+}
+
 fn spot(marker: Marker) -> Spot {
     Spot { line: marker.line().max(1), column: marker.col() + 1 }
 }
@@ -152,7 +165,7 @@ impl Builder {
             }
             Event::Scalar(text, style, anchor, tag) => {
                 self.decorations(anchor, tag.as_deref(), here);
-                self.scalar(&text, style, here)
+                self.scalar(&text, style, span)
             }
             Event::SequenceStart(anchor, tag) => {
                 self.decorations(anchor, tag.as_deref(), here);
@@ -230,20 +243,23 @@ impl Builder {
         self.value(value, start, false)
     }
 
-    fn scalar(&mut self, text: &str, style: ScalarStyle, here: Spot) -> Result<(), TextFault> {
+    fn scalar(&mut self, text: &str, style: ScalarStyle, span: Span) -> Result<(), TextFault> {
+        let here = spot(span.start);
         self.count(here)?;
-        match self.stack.last() {
-            Some(Frame::Mapping { pending: None, .. }) => {
-                self.key(text, style, here);
-                Ok(())
-            }
-            // A value that is not there at all is best looked for at its key.
-            _ => self.value(
-                scalar::resolve(text, style),
-                here,
-                !text.is_empty() || style != ScalarStyle::Plain,
-            ),
+        if let Some(Frame::Mapping { pending: None, .. }) = self.stack.last() {
+            self.key(text, style, here);
+            return Ok(());
         }
+        let at = self.child();
+        let value = scalar::resolve(text, style);
+        // A float is not what was written, and what is wrong inside patterns and conditions has its own column.
+        let keep = value.is_f64() || (value.is_string() && at.pointer().starts_with("/tasks/"));
+        // A value that is not there at all is best looked for at its key.
+        self.value(value, here, !text.is_empty() || style != ScalarStyle::Plain)?;
+        if keep {
+            self.places.keep(&at, here, Written { text: text.into(), lead: lead(text, style, span) });
+        }
+        Ok(())
     }
 
     fn key(&mut self, text: &str, style: ScalarStyle, here: Spot) {

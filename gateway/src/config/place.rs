@@ -72,6 +72,25 @@ struct Entry {
     key: Spot,
     value: Spot,
     scalar: bool,
+    written: Option<Written>,
+}
+
+/// A scalar as it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) text: Box<str>,
+    pub(crate) lead: Lead,
+}
+
+/// What stands before a scalar's text in the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lead {
+    /// So many characters; then the text, character by character.
+    Inline(usize),
+    /// The rest of the line; then the text, line by line.
+    Block,
+    /// Not known: escapes, or lines that were folded.
+    Unknown,
 }
 
 /// Where everything of one document stands.
@@ -81,7 +100,32 @@ pub(crate) struct Places(HashMap<String, Entry>);
 impl Places {
     pub(crate) fn insert(&mut self, at: At, key: Spot, value: Spot, scalar: bool) {
         // The first of two equal keys counts, so its place does too.
-        self.0.entry(at.pointer.clone()).or_insert(Entry { at, key, value, scalar });
+        self.0.entry(at.pointer.clone()).or_insert(Entry { at, key, value, scalar, written: None });
+    }
+
+    /// Keeps how the scalar at `spot` was written; of two equal keys that of the first.
+    pub(crate) fn keep(&mut self, at: &At, spot: Spot, written: Written) {
+        if let Some(entry) = self.0.get_mut(&at.pointer).filter(|entry| entry.value == spot) {
+            entry.written = Some(written);
+        }
+    }
+
+    /// A scalar's text, where it was kept.
+    pub(crate) fn text(&self, at: &At) -> Option<&str> {
+        self.0.get(&at.pointer)?.written.as_ref().map(|written| &*written.text)
+    }
+
+    /// Where a byte of a scalar's text stands; the scalar itself when that can't be told.
+    pub(crate) fn spot_in(&self, at: &At, offset: usize) -> Spot {
+        let start = self.spot(at);
+        let written = self.0.get(&at.pointer).and_then(|entry| entry.written.as_ref());
+        let Some(Written { text, lead }) = written else { return start };
+        let before = text.get(..offset.min(text.len())).unwrap_or_default();
+        match lead {
+            Lead::Inline(lead) => Spot { column: start.column + lead + before.chars().count(), ..start },
+            Lead::Block => Spot { line: start.line + 1 + before.matches('\n').count(), ..start },
+            Lead::Unknown => start,
+        }
     }
 
     /// Whether the document has something there, right or wrong.

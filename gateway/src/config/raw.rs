@@ -1,8 +1,14 @@
 //! The configuration as it is written: what serde reads and what the shipped JSON Schema is made of. Holds no
 //! defaults and no rules beyond types and names; those are in `check`.
 
+pub(crate) mod amounts;
+pub(crate) mod auth;
+pub(crate) mod tasks;
+
 use std::borrow::Cow;
 
+use amounts::{Cost, Rate};
+pub(crate) use amounts::{Size, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Map;
@@ -11,7 +17,7 @@ use serde_json::Map;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
-    /// Address and port of the data listener. Loopback only, as this build has no authentication.
+    /// Address and port of the data listener. Another than a loopback address needs `auth` and `tasks`.
     /// Default 127.0.0.1:8080.
     pub(crate) listen: Option<String>,
     /// What clients see when a load balancer stands in front, such as https://mcp.example.com.
@@ -27,6 +33,8 @@ pub(crate) struct File {
     pub(crate) hosts: Option<Vec<String>>,
     /// Values of the Origin header that are served, exactly as browsers send them, such as https://app.example.com.
     pub(crate) origins: Option<Vec<String>>,
+    /// Who may call, and how it is proven. Absent: only callers on this machine, nobody in particular.
+    pub(crate) auth: Option<auth::Auth>,
     /// The MCP servers behind the gateway, by id: `[a-z][a-z0-9-]{0,31}`.
     pub(crate) servers: Option<Servers>,
     /// Names shown to clients.
@@ -43,8 +51,10 @@ pub(crate) struct File {
     pub(crate) log: Option<Log>,
     /// Longest wait for calls in flight at the end. Default 30s.
     pub(crate) drain: Option<Time>,
-    /// Task of callers who name none. Default, and the only one in this build: default.
+    /// Task of callers who name none. Absent: with `tasks` they are refused.
     pub(crate) default_task: Option<String>,
+    /// The tasks by name: `[a-z][a-z0-9-]{0,31}`. Absent: the one task `default`, which allows everything.
+    pub(crate) tasks: Option<Ordered<tasks::Task>>,
 }
 
 /// Servers in the order of the file.
@@ -90,6 +100,8 @@ pub(crate) struct Server {
     /// Headers sent with every request. A value is literal, or `env:NAME`, `file:PATH`, or a scheme before one of
     /// them (`Bearer env:NAME`). Credentials only by reference.
     pub(crate) headers: Option<Ordered<String>>,
+    /// The credential that the server gets.
+    pub(crate) auth: Option<auth::Outgoing>,
     /// PEM file of the authorities trusted for this server instead of the system's.
     pub(crate) ca: Option<String>,
     /// Program of a server that the gateway starts itself.
@@ -117,6 +129,13 @@ pub(crate) struct Server {
     pub(crate) tools: Option<Ordered<Tool>>,
     /// Bounds of this server.
     pub(crate) limits: Option<ServerLimits>,
+    /// What its calls cost.
+    pub(crate) cost: Option<Cost>,
+    /// Whether its tools' hints (read-only, destructive) are believed where they loosen what a task asks for. Default
+    /// false: they only tighten it.
+    pub(crate) trusted_hints: Option<bool>,
+    /// Whether arguments are checked against the tools' input schemas before a call. Default true.
+    pub(crate) check_arguments: Option<bool>,
 }
 
 /// HTTP transport of a server.
@@ -160,6 +179,8 @@ pub(crate) struct Timeouts {
 pub(crate) struct Tool {
     /// Deadlines where they differ from the server's.
     pub(crate) timeouts: Option<ToolTimeouts>,
+    /// What its calls cost, in place of everything that the server's `cost` says.
+    pub(crate) cost: Option<Cost>,
 }
 
 /// Deadlines of single tools.
@@ -178,6 +199,10 @@ pub(crate) struct ToolTimeouts {
 pub(crate) struct ServerLimits {
     /// Largest answer of one call. Default 16MiB.
     pub(crate) answer_bytes: Option<Size>,
+    /// Calls of all callers under all tasks, such as 600/min.
+    pub(crate) calls: Option<Rate>,
+    /// Calls of all callers at the same time.
+    pub(crate) concurrency: Option<u64>,
 }
 
 /// Names shown to clients.
@@ -260,6 +285,10 @@ pub(crate) enum SessionIds {
 pub(crate) struct Keys {
     /// 32 bytes in base64, each by `env:NAME` or `file:PATH`. The first seals, all open.
     pub(crate) seal: Option<Vec<String>>,
+    /// Key of digests over arguments and results, by reference like those of `seal`.
+    pub(crate) digest: Option<String>,
+    /// Key of run tokens, by reference like those of `seal`.
+    pub(crate) run_token: Option<String>,
 }
 
 /// Logging.
@@ -309,60 +338,6 @@ impl<T: JsonSchema> JsonSchema for Ordered<T> {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "object", "additionalProperties": generator.subschema_for::<T>() })
-    }
-}
-
-/// A duration: `10s`, `5m`, or a number of seconds.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Time {
-    Number(u64),
-    Text(String),
-}
-
-/// A size: `4MiB`, `256KiB`, or a number of bytes.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Size {
-    Number(u64),
-    Text(String),
-}
-
-impl JsonSchema for Time {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Duration".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["string", "integer"],
-            "minimum": 0,
-            "pattern": "^([0-9]+|([0-9]+(ms|s|m|h|d))+)$",
-            "examples": ["250ms", "10s", "5m", "24h"],
-        })
-    }
-}
-
-impl JsonSchema for Size {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Size".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["string", "integer"],
-            "minimum": 0,
-            "pattern": "^[0-9]+(B|kB|KB|MB|GB|KiB|MiB|GiB)?$",
-            "examples": ["256KiB", "4MiB", "1MB"],
-        })
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::place::{At, Places, Spot, clip};
 use super::schema::READY;
-use super::units::{DURATION_FORM, SIZE_FORM};
+use super::units::{DURATION_FORM, MONEY_FORM, SIZE_FORM};
 
 /// More than these help nobody.
 const MAX_PROBLEMS: usize = 200;
@@ -222,12 +222,20 @@ fn describe(schema: Option<&Value>) -> String {
         let consts: Vec<_> = options.iter().filter_map(|option| option.get("const").cloned()).collect();
         return format!("write one of: {}", words(&consts));
     }
+    let examples = schema.get("examples").and_then(Value::as_array);
+    if let (Some(_), Some(examples)) = (schema.get("anyOf"), examples) {
+        return format!("write something such as {}", words(examples));
+    }
     if schema.get("anyOf").is_some() {
         return "write `off`, or a mapping such as { listen: 127.0.0.1:9090 }".into();
     }
     let pattern = schema.get("pattern").and_then(Value::as_str).unwrap_or_default();
     match schema.get("type") {
+        Some(Value::Array(types)) if types.iter().any(|name| name == "array") => {
+            "write text, or a list of texts".into()
+        }
         Some(Value::Array(_)) if pattern.contains("ms") => DURATION_FORM.into(),
+        Some(Value::Array(types)) if types.contains(&Value::from("number")) => MONEY_FORM.into(),
         Some(Value::Array(_)) => SIZE_FORM.into(),
         Some(Value::String(name)) => match name.as_str() {
             "object" => "write a mapping (`key: value` lines, indented)".into(),

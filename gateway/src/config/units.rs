@@ -7,6 +7,9 @@ pub(crate) const DURATION_FORM: &str =
     "write a duration such as 250ms, 10s, 5m, 24h or 1h30m (a bare number is seconds)";
 /// What a size may look like, for messages.
 pub(crate) const SIZE_FORM: &str = "write a size such as 256KiB, 4MiB or 1MB (a bare number is bytes)";
+/// What an amount of money may look like, for messages.
+pub(crate) const MONEY_FORM: &str =
+    "write dollars such as 2, 2.00 or 0.002, with at most nine digits after the point";
 
 /// `1h30m`, `250ms`, or a bare number of seconds. `None` when it is none, or too large to be meant.
 pub(crate) fn duration(text: &str) -> Option<Duration> {

@@ -2,27 +2,30 @@
 //! reads a body and never answers.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Version, request};
 use pingora_core::protocols::http::ServerSession;
+use smallvec::SmallVec;
 
 use super::Limits;
+use super::line::Line;
 use crate::wire::Head;
 
 /// Fields that belong to one connection (RFC 9110 §7.6.1): the handler never sees them, and `Upgrade` is
 /// ignored.
-const HOP: [HeaderName; 6] = [
+static HOP: [HeaderName; 9] = [
     header::CONNECTION,
     header::UPGRADE,
     header::TE,
     header::TRAILER,
     header::TRANSFER_ENCODING,
     header::PROXY_AUTHORIZATION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("http2-settings"),
 ];
-
-/// `HOP`, as far as `http` has no constant for them.
-const HOP_NAMES: [&str; 3] = ["keep-alive", "proxy-connection", "http2-settings"];
 
 /// What the edge itself needs of a header, after the header has gone to the handler.
 #[derive(Clone, Copy, Debug)]
@@ -37,14 +40,31 @@ pub(super) struct Framing {
     pub(super) head_only: bool,
 }
 
+/// Where the requests of one connection come from.
+#[derive(Clone)]
+pub(super) struct From {
+    /// The peer's address.
+    pub(super) peer: SocketAddr,
+    /// Whether the connection is under TLS.
+    pub(super) tls: bool,
+    /// The client's certificate, checked by TLS.
+    pub(super) certificate: Option<Arc<[u8]>>,
+}
+
+impl From {
+    /// The far end of a connection.
+    pub(super) fn of(line: &Line, peer: SocketAddr) -> From {
+        From { peer, tls: line.is_tls(), certificate: line.certificate() }
+    }
+}
+
 /// Takes the header out of a session whose header has been read and validated by Pingora.
 ///
 /// # Errors
 /// The status to answer with (400 or 431); the connection is then closed.
 pub(super) fn take(
     session: &mut ServerSession,
-    peer: SocketAddr,
-    tls: bool,
+    from: &From,
     limits: &Limits,
 ) -> Result<(Head, Framing), StatusCode> {
     let version_h2 = session.is_http2();
@@ -61,15 +81,23 @@ pub(super) fn take(
     host(&mut parts)?;
     one_framing(&parts.headers)?;
     let framing = framing(&parts);
-    for name in HOP {
-        parts.headers.remove(name);
-    }
-    for name in HOP_NAMES {
+    // Looked for among the few that came: each removal would hash its name, and hardly any is there.
+    let present = |name: &HeaderName| parts.headers.keys().any(|key| key == name);
+    let found: SmallVec<[&HeaderName; 4]> = HOP.iter().filter(|name| present(name)).collect();
+    for name in found {
         parts.headers.remove(name);
     }
     let (path, query) = target;
-    let head =
-        Head { method: parts.method, path, query, headers: parts.headers, peer: Some(peer), tls, version_h2 };
+    let head = Head {
+        method: parts.method,
+        path,
+        query,
+        headers: parts.headers,
+        peer: Some(from.peer),
+        tls: from.tls,
+        version_h2,
+        certificate: from.certificate.clone(),
+    };
     Ok((head, framing))
 }
 
@@ -98,12 +126,8 @@ fn replace(session: &mut ServerSession) -> request::Parts {
 /// RFC 9112 §2.2 lets a recipient take a line feed alone for a line end; front ends differ there, so it is
 /// refused.
 fn has_bare_line_feed(raw: &[u8]) -> bool {
-    let mut before = 0u8;
-    raw.iter().any(|&byte| {
-        let bare = byte == b'\n' && before != b'\r';
-        before = byte;
-        bare
-    })
+    let before = |at: usize| at.checked_sub(1).and_then(|at| raw.get(at));
+    memchr::memchr_iter(b'\n', raw).any(|at| before(at) != Some(&b'\r'))
 }
 
 /// Path and query as they came. Only absolute paths: what is before the path in absolute form has been

@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::catalog::member::{Found, Name};
 use crate::ports::upstream::{Answer, Call, Client, Event, Events, Fault, FaultKind, Mirrored, SessionKey};
+use crate::profiles::Profile;
 use crate::stages::authorize::Permitted;
 use crate::stages::limit::Metered;
 use crate::stages::route::Target;
@@ -38,13 +39,19 @@ pub struct Ask {
     pub extra: Vec<(String, String)>,
     /// When the request came: the total time runs from here.
     pub started: Instant,
+    /// The idle and the total time.
+    pub times: (Duration, Duration),
 }
 
-/// The idle and the total time of a call.
-pub fn times(target: &Target) -> (Duration, Duration) {
+/// The idle and the total time of a call: the server's, or the task's where they are shorter.
+pub fn times(target: &Target, profile: &Profile) -> (Duration, Duration) {
     let spec = &target.member.spec;
-    match target.method.as_str() {
-        method::TOOLS_CALL => spec.call_timeouts(&target.own),
+    match target.method {
+        method::TOOLS_CALL => {
+            let (idle, total) = spec.call_timeouts(&target.own);
+            let least = |ours: Duration, task: Option<Duration>| task.map_or(ours, |task| ours.min(task));
+            (least(idle, profile.call_idle), least(total, profile.call_total))
+        }
         _ => (spec.timeouts.reads, spec.timeouts.reads),
     }
 }
@@ -72,8 +79,8 @@ enum State {
 
 /// Starts a call.
 pub fn forward(metered: Metered, ask: Ask) -> Exchange {
-    let Metered { permitted, place } = metered;
-    let (idle, total) = times(permitted.target());
+    let Metered { permitted, place, .. } = metered;
+    let (idle, total) = ask.times;
     let (now, end) = (Instant::now(), ask.started + total);
     let state = State::Starting(start(&permitted, &ask));
     Exchange { permitted, ask, state, idle, idle_until: now + idle, end, repeated: false, _place: place }
@@ -88,16 +95,13 @@ fn start(permitted: &Permitted, ask: &Ask) -> Starting {
     let extra: Vec<_> = ask.extra.iter().filter(|(name, _)| !built(name)).cloned().collect();
     params.extend(extra);
     let call = Call {
-        method: target.method.clone(),
+        method: target.method,
         params: target.params.clone(),
         meta: ask.meta.clone(),
         client: ask.client.clone(),
         log_level: ask.log_level.clone(),
         progress: ask.progress,
-        mirrored: Mirrored {
-            name: method::mirrored_name(&target.method).map(|_| target.own.clone()),
-            params,
-        },
+        mirrored: Mirrored { name: method::mirrored_name(target.method).map(|_| target.own.clone()), params },
         session: ask.session,
         answer_bytes: target.member.spec.answer_bytes,
         call_id: Arc::clone(&ask.call_id),
@@ -107,16 +111,20 @@ fn start(permitted: &Permitted, ask: &Ask) -> Starting {
 }
 
 impl Exchange {
-    /// The next event. After [`Event::Done`] or a fault there is none. May be dropped and asked again.
+    /// The next event, or none until `quiet`. After [`Event::Done`] or a fault there is none. May be dropped and asked
+    /// again.
     ///
     /// # Errors
     /// The server's failure, or a deadline.
-    pub async fn next(&mut self) -> Result<Event, Fault> {
+    pub async fn next(&mut self, quiet: Instant) -> Result<Option<Event>, Fault> {
         loop {
             let deadline = self.end.min(self.idle_until);
-            let step = timeout_at(deadline, self.state.step()).await;
-            let step = step
-                .unwrap_or_else(|_| Err(Fault::late(FaultKind::Timeout, "a deadline of the call ran out")));
+            // One timer for both: most calls are over before either.
+            let step = match timeout_at(deadline.min(quiet), self.state.step()).await {
+                Ok(step) => step,
+                Err(_) if quiet < deadline => return Ok(None),
+                Err(_) => Err(Fault::late(FaultKind::Timeout, "a deadline of the call ran out")),
+            };
             match step {
                 Ok(Step::Again) => {}
                 Ok(Step::Reread(found)) => {
@@ -127,14 +135,14 @@ impl Exchange {
                     true => self.reread(),
                     false => {
                         self.state = State::Over;
-                        return Ok(Event::Done(answer));
+                        return Ok(Some(Event::Done(answer)));
                     }
                 },
                 Ok(Step::Event(event)) => {
                     if matches!(event, Event::Progress(_)) {
                         self.idle_until = Instant::now() + self.idle;
                     }
-                    return Ok(event);
+                    return Ok(Some(event));
                 }
                 Err(fault) => {
                     self.state = State::Over;

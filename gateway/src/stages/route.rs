@@ -8,11 +8,16 @@ use mcp::era::Era;
 use mcp::json::{Key, ObjectWriter, Raw};
 use mcp::message::{Id, Message};
 use mcp::{meta::LogLevel, method, naming, uri};
+use policies::select::{BadRun, RunOffer, RunSource, choose_run};
+use tokio::time::Instant;
 
 use crate::catalog::Catalog;
 use crate::catalog::member::Member;
 use crate::reject::{Reject, Why};
+use crate::runs::{self, Run, Runs};
+use crate::sessions::Session;
 use crate::stages::admit::Endpoint;
+use crate::stages::identify::Identified;
 use crate::stages::session::Bound;
 
 /// The resource that holds the capability card.
@@ -53,7 +58,7 @@ pub struct Target {
     /// The server.
     pub member: Arc<Member>,
     /// The JSON-RPC method.
-    pub method: String,
+    pub method: &'static str,
     /// What is named.
     pub kind: EntryKind,
     /// Its name or URI as the client sent it.
@@ -78,6 +83,42 @@ pub fn endpoint<'a>(catalog: &'a Catalog, endpoint: &Endpoint) -> Result<Option<
             catalog.member(id).map(Some).ok_or_else(unknown)
         }
     }
+}
+
+/// The header that may name a run.
+pub const RUN_HEADER: &str = "tollgate-run";
+/// The key in `_meta` that may name a run.
+const RUN_META: &str = "dev.tollgate/run";
+
+/// The run that a message counts for: the credential's, else the header's, else that of `_meta`, else one that follows
+/// from the session or from principal and task.
+///
+/// # Errors
+/// 400 for an id that is none; a weaker source never stands in for it.
+pub fn run(runs: &Runs, identified: &Identified, session: Option<&Session>) -> Result<Run, Reject> {
+    let (who, decoded) = (&identified.party.who, &identified.decoded);
+    let mut lines = decoded.admitted.headers.get_all(RUN_HEADER).iter();
+    // Two lines and what is no text are no id.
+    let header = match (lines.next(), lines.next()) {
+        (None, _) => None,
+        (Some(line), None) => Some(line.to_str().map(str::trim).unwrap_or_default()),
+        (Some(_), Some(_)) => Some(""),
+    };
+    let meta = decoded.meta.own.iter().find(|(key, _)| &**key == RUN_META);
+    let meta = meta.map(|(_, value)| value.string().unwrap_or_default());
+    let offer = RunOffer { claim: who.claims().1, header, meta: meta.as_deref() };
+    if offer.claim.or(offer.header).or(offer.meta).is_some() {
+        let (id, source) = choose_run(offer, "").map_err(|BadRun(source)| {
+            let text = "a run id has 1 to 128 of the characters A-Z a-z 0-9 . _ : -";
+            Reject::new(Why::Run, text).detail(format!("{source:?}"))
+        })?;
+        return Ok(Run { id: id.into(), source });
+    }
+    let id = match session.filter(|session| session.named) {
+        Some(session) => runs::of_session(&session.sid),
+        None => runs.derived(&who.owner, identified.party.task(), Instant::now()),
+    };
+    Ok(Run { id, source: RunSource::Derived })
 }
 
 /// Routes a message.
@@ -155,16 +196,20 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    fn call(&self, kind: EntryKind, method: &str) -> Result<Routed, Reject> {
+    fn call(&self, kind: EntryKind, method: &'static str) -> Result<Routed, Reject> {
         let member = kind.id_member();
-        let name = named(self.params, member)
-            .ok_or_else(|| Reject::new(Why::Params, format!("params.{member} must be a string")))?;
-        if self.params.and_then(|p| p.get("arguments")).is_some_and(|arguments| !arguments.is_object()) {
+        let mut params = self.members();
+        let name = params.iter().find(|(key, _)| &**key == member).and_then(|(_, value)| value.string());
+        let name =
+            name.ok_or_else(|| Reject::new(Why::Params, format!("params.{member} must be a string")))?;
+        if params.iter().any(|(key, value)| &**key == "arguments" && !value.is_object()) {
             return Err(Reject::new(Why::Params, "params.arguments must be an object"));
         }
         let (server, own) = self.locate(kind, &name)?;
-        let params = self.replaced(member, &Raw::from_str_value(&own));
-        let (era, merged, method) = (self.era, self.only.is_none(), method.to_owned());
+        if own != name {
+            put(&mut params, member, &Raw::from_str_value(&own));
+        }
+        let (era, merged) = (self.era, self.only.is_none());
         Ok(Routed::Call(Box::new(Target { era, params, member: server, method, kind, name, own, merged })))
     }
 
@@ -185,19 +230,26 @@ impl Asking<'_> {
             let value = if &*key == member { Raw::from_str_value(&own) } else { value };
             renamed.raw_key(&key, &value);
         }
-        let params = self.replaced("ref", &renamed.finish());
-        let (era, merged, method) = (self.era, self.only.is_none(), method::COMPLETE.to_owned());
+        let mut params = self.members();
+        put(&mut params, "ref", &renamed.finish());
+        let (era, merged, method) = (self.era, self.only.is_none(), method::COMPLETE);
         Ok(Routed::Call(Box::new(Target { era, params, member: server, method, kind, name, own, merged })))
     }
 
-    /// `params` without `_meta` and with another value for `member`.
-    fn replaced(&self, member: &str, value: &Raw) -> Vec<(Key, Raw)> {
-        let all = self.params.into_iter().flat_map(Raw::members).filter(|(key, _)| &**key != "_meta");
-        all.map(|(key, old)| if &*key == member { (key, value.clone()) } else { (key, old) }).collect()
+    /// `params` without `_meta`.
+    fn members(&self) -> Vec<(Key, Raw)> {
+        self.params.into_iter().flat_map(Raw::members).filter(|(key, _)| &**key != "_meta").collect()
     }
 
     fn locate(&self, kind: EntryKind, name: &str) -> Result<(Arc<Member>, String), Reject> {
         locate(self.catalog, self.only, kind, name).ok_or_else(|| unknown(self.era, kind, name))
+    }
+}
+
+/// Another value for a member that is there.
+fn put(params: &mut [(Key, Raw)], member: &str, value: &Raw) {
+    for (_, old) in params.iter_mut().filter(|(key, _)| &**key == member) {
+        old.clone_from(value);
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) fn call(call: &Call, era: Era, revision: Revision, id: &Id, token: &R
         rest: call.meta.clone(),
     };
     let params = bridge::server_params(era, &call.params, &meta);
-    message::request(id, &call.method, Some(&params))
+    message::request(id, call.method, Some(&params))
 }
 
 /// `server/discover`, asked by the gateway itself.

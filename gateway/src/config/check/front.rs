@@ -63,7 +63,7 @@ fn admin(raw: Option<&raw::Admin>, context: &mut Context<'_>) -> Option<SocketAd
         Some(raw::Admin::Off(_)) => None,
         Some(raw::Admin::On(on)) => match on.listen.as_deref() {
             None => Some(ADMIN),
-            Some(text) => address::from_file(&At::root().key("admin").key("listen"), text, context),
+            Some(text) => address::admin(&At::root().key("admin").key("listen"), text, context),
         },
     }
 }

@@ -17,12 +17,35 @@ const FORM: &str = "make one with `openssl rand -base64 32`";
 
 /// The configured keys, or one made now. `None` after a problem.
 pub(super) fn check(raw: Option<&raw::Keys>, at: &At, context: &mut Context<'_>) -> Option<Keys> {
-    let at = at.key("seal");
-    let Some(list) = raw.and_then(|keys| keys.seal.as_ref()) else {
-        return make(&at, context);
+    let mut single = |key: &str, text: Option<&String>| text.map(|text| one(text, &at.key(key), context));
+    let digest = single("digest", raw.and_then(|keys| keys.digest.as_ref()));
+    let run_token = single("run_token", raw.and_then(|keys| keys.run_token.as_ref()));
+    let seal_at = at.key("seal");
+    let (seal, made) = match raw.and_then(|keys| keys.seal.as_ref()) {
+        Some(list) => (seal(list, &seal_at, context)?, false),
+        None => (vec![make(&seal_at, context)?], true),
     };
+    let others = [digest, run_token].into_iter().flatten().flatten();
+    if !context.world.elsewhere
+        && others
+            .clone()
+            .enumerate()
+            .any(|(n, key)| seal.contains(&key) || others.clone().skip(n + 1).any(|other| other == key))
+    {
+        context.problem(at, "one key for two uses", "make one for each: `openssl rand -base64 32`");
+    }
+    // A key that was named and is none was reported.
+    (digest != Some(None) && run_token != Some(None)).then_some(Keys {
+        seal,
+        made,
+        digest: digest.flatten(),
+        run_token: run_token.flatten(),
+    })
+}
+
+fn seal(list: &[String], at: &At, context: &mut Context<'_>) -> Option<Vec<[u8; 32]>> {
     if list.is_empty() || list.len() > MAX_KEYS {
-        context.problem(&at, format!("{} keys", list.len()), format!("name 1 to {MAX_KEYS} keys"));
+        context.problem(at, format!("{} keys", list.len()), format!("name 1 to {MAX_KEYS} keys"));
         return None;
     }
     let mut seal: Vec<[u8; 32]> = Vec::new();
@@ -34,7 +57,7 @@ pub(super) fn check(raw: Option<&raw::Keys>, at: &At, context: &mut Context<'_>)
         }
         seal.push(key);
     }
-    (seal.len() == list.len()).then_some(Keys { seal, made: false })
+    (seal.len() == list.len()).then_some(seal)
 }
 
 fn one(text: &str, at: &At, context: &mut Context<'_>) -> Option<[u8; 32]> {
@@ -65,7 +88,7 @@ fn decode(text: &str) -> Option<[u8; 32]> {
     bytes.try_into().ok()
 }
 
-fn make(at: &At, context: &mut Context<'_>) -> Option<Keys> {
+fn make(at: &At, context: &mut Context<'_>) -> Option<[u8; 32]> {
     let mut key = [0; 32];
     if SystemRandom::new().fill(&mut key).is_err() {
         context.problem(at, "the system gives no random bytes", "name a key: env:NAME or file:PATH");
@@ -73,7 +96,7 @@ fn make(at: &At, context: &mut Context<'_>) -> Option<Keys> {
     }
     let what = "no keys.seal: a key is made at start, so sessions and cursors end with the process and no replica can serve them";
     context.warning(&At::root(), what, "name one: keys: { seal: [\"env:TOLLGATE_SEAL_KEY\"] }");
-    Some(Keys { seal: vec![key], made: true })
+    Some(key)
 }
 
 #[cfg(test)]

@@ -2,16 +2,21 @@
 
 use std::time::Duration;
 
+use auth::egress::Egress;
+
 use super::bounds::seconds;
-use super::{http_server, stdio_server};
-use crate::config::checked::{Server, ServerPolicy, Timeouts, ToolRules, ToolTimeouts, Transport};
+use super::{cost, http_server, stdio_server};
+use crate::config::checked::{ByTool, Server, ServerPolicy, Timeouts, ToolRules, ToolTimeouts, Transport};
 use crate::config::context::Context;
 use crate::config::place::At;
 use crate::config::raw;
 
 /// 24 h: a deadline beyond it is a slip of the unit.
 const LONGEST: u64 = 86_400;
-const ONLY_URL: [&str; 3] = ["type", "headers", "ca"];
+const ONLY_URL: [&str; 4] = ["type", "headers", "auth", "ca"];
+
+/// What of the rest of the file a server's credential depends on: the egress rules and the public URL.
+pub(super) type Around<'a> = (&'a Egress, Option<&'a str>);
 const ONLY_COMMAND: [&str; 7] = ["args", "env", "inherit_env", "cwd", "isolation", "idle", "max_processes"];
 
 /// Whether a server may be called so: `[a-z][a-z0-9-]{0,31}`.
@@ -22,7 +27,7 @@ pub(crate) fn valid_id(id: &str) -> bool {
 }
 
 /// All servers, in the order of the file.
-pub(super) fn all(raw: &raw::File, context: &mut Context<'_>) -> Vec<Server> {
+pub(super) fn all(raw: &raw::File, egress: &Egress, context: &mut Context<'_>) -> Vec<Server> {
     let at = At::root().key("servers");
     let Some(servers) = &raw.servers else { return Vec::new() };
     if servers.0.is_empty() {
@@ -32,17 +37,25 @@ pub(super) fn all(raw: &raw::File, context: &mut Context<'_>) -> Vec<Server> {
             "add one: files: { command: ... } or docs: { url: ... }",
         );
     }
-    servers.0.iter().filter_map(|(id, server)| one(id, server, &at.key(id), context)).collect()
+    let public = raw.public_url.as_deref();
+    let all = servers.0.iter();
+    all.filter_map(|(id, server)| one((id, server), &at.key(id), (egress, public), context)).collect()
 }
 
-fn one(id: &str, raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Option<Server> {
+fn one(
+    (id, raw): (&str, &raw::Server),
+    at: &At,
+    around: Around<'_>,
+    context: &mut Context<'_>,
+) -> Option<Server> {
     if !valid_id(id) {
         let fix = "ids begin with a-z, go on with a-z, 0-9 or -, and have at most 32 characters";
         context.problem(at, "not a server id", fix);
     }
-    let transport = transport(raw, at, context);
+    let transport = transport(raw, at, around, context);
     let timeouts = timeouts(raw.timeouts.as_ref(), &at.key("timeouts"), context);
     let tools = tools(raw, &timeouts, &at.key("tools"), context);
+    let policy = policy(raw, at, context);
     let answer = at.key("limits").key("answer_bytes");
     let answer_raw = raw.limits.as_ref().and_then(|limits| limits.answer_bytes.as_ref());
     let answer_bytes = context.size(&answer, answer_raw, 16 << 20, 1 << 10..=1 << 30);
@@ -53,13 +66,13 @@ fn one(id: &str, raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Optio
         timeouts,
         tools,
         answer_bytes,
-        policy: ServerPolicy::default(),
+        policy,
         line: context.places.key_spot(at).line,
     })
 }
 
 /// Presence is judged by the text: a `url` of the wrong type has been reported already and is still there.
-fn transport(raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Option<Transport> {
+fn transport(raw: &raw::Server, at: &At, around: Around<'_>, context: &mut Context<'_>) -> Option<Transport> {
     let has = |context: &Context<'_>, key: &str| context.places.has(&at.key(key));
     let foreign = |context: &mut Context<'_>, keys: &[&str], with: &str| {
         for key in keys.iter().filter(|key| context.places.has(&at.key(key))) {
@@ -80,7 +93,7 @@ fn transport(raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Option<Tr
         }
         (true, false) => {
             foreign(context, &ONLY_COMMAND, "command");
-            http_server::check(raw, at, context).map(Transport::Http)
+            http_server::check(raw, at, around, context).map(Transport::Http)
         }
         (false, true) => {
             foreign(context, &ONLY_URL, "url");
@@ -132,18 +145,49 @@ fn tools(raw: &raw::Server, server: &Timeouts, at: &At, context: &mut Context<'_
         }
         let Some(raw) = &tool.timeouts else { continue };
         let at = at.key("timeouts");
-        let mut time = |key: &str, raw: Option<&raw::Time>| {
-            raw.map(|raw| context.time(&at.key(key), Some(raw), Duration::from_secs(1), seconds(1, LONGEST)))
-        };
-        let timeouts = ToolTimeouts {
-            call_idle: time("call_idle", raw.call_idle.as_ref()),
-            call_total: time("call_total", raw.call_total.as_ref()),
-        };
+        let timeouts = tool_timeouts(Some(raw), &at, context);
         let idle = timeouts.call_idle.unwrap_or(server.call_idle);
         order(idle, timeouts.call_total.unwrap_or(server.call_total), &at, context);
         tools.push((pattern.clone(), timeouts));
     }
     tools.into_iter().collect()
+}
+
+/// Deadlines that stand in for a server's.
+pub(super) fn tool_timeouts(
+    raw: Option<&raw::ToolTimeouts>,
+    at: &At,
+    context: &mut Context<'_>,
+) -> ToolTimeouts {
+    let mut time = |key: &str, raw: Option<&raw::Time>| {
+        raw.map(|raw| context.time(&at.key(key), Some(raw), Duration::from_secs(1), seconds(1, LONGEST)))
+    };
+    ToolTimeouts {
+        call_idle: time("call_idle", raw.and_then(|raw| raw.call_idle.as_ref())),
+        call_total: time("call_total", raw.and_then(|raw| raw.call_total.as_ref())),
+    }
+}
+
+fn policy(raw: &raw::Server, at: &At, context: &mut Context<'_>) -> ServerPolicy {
+    let d = ServerPolicy::default();
+    let mut prices = Vec::new();
+    for (pattern, tool) in raw.tools.iter().flat_map(|tools| &tools.0) {
+        let Some(raw) = &tool.cost else { continue };
+        prices.push((pattern.clone(), cost::check(raw, &at.key("tools").key(pattern).key("cost"), context)));
+    }
+    let limits = at.key("limits");
+    let calls = raw.limits.as_ref().and_then(|limits| limits.calls.as_ref());
+    let calls = calls.and_then(|rate| context.rate(&limits.key("calls"), rate));
+    let concurrency = raw.limits.as_ref().and_then(|limits| limits.concurrency);
+    let concurrency = context.bound(&limits.key("concurrency"), concurrency, 1..=1_000_000);
+    ServerPolicy {
+        trusted_hints: raw.trusted_hints.unwrap_or(d.trusted_hints),
+        check_arguments: raw.check_arguments.unwrap_or(d.check_arguments),
+        calls,
+        concurrency: concurrency.and_then(|most| u32::try_from(most).ok()),
+        price: raw.cost.as_ref().map(|raw| cost::check(raw, &at.key("cost"), context)),
+        prices: prices.into_iter().collect::<ByTool<_>>(),
+    }
 }
 
 #[cfg(test)]

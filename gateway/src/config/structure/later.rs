@@ -5,19 +5,9 @@
 pub(super) fn section(parent: &str, key: &str) -> Option<&'static str> {
     let server = parent.strip_prefix("/servers/").is_some_and(|id| !id.contains('/'));
     match (parent, key) {
-        ("", "tasks") => {
-            Some("remove the section: every caller may call everything, as in the task `default`")
-        }
-        ("", "auth") => {
-            Some("remove the section and keep `listen` on a loopback address: nobody is authenticated")
-        }
         ("", "audit") => Some("remove the section: calls are logged and not journaled"),
         ("", "meter") => Some("remove the section: results carry no meter"),
-        ("/keys", "digest" | "run_token") => Some("remove the key: nothing uses it yet"),
-        (_, "auth") if server => {
-            Some("remove it; a fixed credential can stand in `headers` as `Bearer env:NAME`")
-        }
-        (_, "cost" | "quarantine" | "pin") if server => Some("remove it: nothing would act on it"),
+        (_, "quarantine" | "pin") if server => Some("remove it: nothing would act on it"),
         _ => None,
     }
 }

@@ -1,0 +1,97 @@
+//! Measures appending, syncing, verifying and opening: `cargo run --release -p tollgate-audit --example figures -- [RECORDS]`.
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_precision_loss)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tollgate_audit::entry::{Entry, Int, Kind};
+use tollgate_audit::hash::Digest;
+use tollgate_audit::key::SigningKey;
+use tollgate_audit::verify::{DirSource, Options as Verify, verify};
+use tollgate_audit::writer::{Durability, Journal, Options, block_on};
+
+fn intent(call: u64) -> Entry {
+    Entry {
+        call: Some(format!("0193a5b0-7c00-7000-8000-{call:012x}").into()),
+        iss: Some("https://idp.example.com/realms/platform".into()),
+        sub: Some("8c1f3c1e-4d0e-4f62-9d8e-1f2f3a4b5c6d".into()),
+        task: Some("support".into()),
+        run: Some("run-1".into()),
+        index: Some(Int(call)),
+        method: Some("tools/call".into()),
+        server: Some("docs".into()),
+        tool: Some("search".into()),
+        decision: Some("allowed".into()),
+        args_bytes: Some(Int(120)),
+        args_mac: Some(Digest([1; 32])),
+        span: Some("0011223344556677".into()),
+        trace: Some("00112233445566770011223344556677".into()),
+        ..Entry::new(Kind::Intent)
+    }
+}
+
+fn calls(journal: &Arc<Journal>, from: u64, count: u64) {
+    for call in from..from + count {
+        let (_, slot) = block_on(journal.intent(intent(call))).unwrap();
+        let outcome =
+            Entry { outcome: Some("ok".into()), cost_nanousd: Some(Int(2_000_000)), ..intent(call) };
+        slot.finish(outcome).wait().unwrap();
+    }
+}
+
+fn rate(what: &str, count: u64, start: Instant) {
+    let took = start.elapsed();
+    println!(
+        "{what}: {count} in {took:.2?}, {:.0}/s, {:.2} µs each",
+        count as f64 / took.as_secs_f64(),
+        took.as_secs_f64() * 1e6 / count as f64
+    );
+}
+
+fn main() {
+    let records: u64 = std::env::args().nth(1).map_or(400_000, |n| n.parse().unwrap());
+    let dir = std::env::temp_dir().join(format!("tollgate-audit-figures-{}", std::process::id()));
+    let key = Arc::new(SigningKey::generate().unwrap());
+    let journal = Journal::open(Options::new(&dir, "buffered", key.clone())).unwrap();
+    let start = Instant::now();
+    calls(&journal, 0, records / 2);
+    rate("buffered, one caller: records", records, start);
+    let start = Instant::now();
+    journal.close();
+    println!("closing: {:.2?}", start.elapsed());
+    let with = Verify { key: Some(journal.first_key().clone()), ..Verify::default() };
+    let place = journal.opened().dir.clone();
+    drop(journal);
+    let bytes: u64 = std::fs::read_dir(&place).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+    let start = Instant::now();
+    let report = verify(&DirSource::new(&place), &with);
+    rate(&format!("verify {} ({} MiB)", report.verdict.name(), bytes >> 20), report.records, start);
+    let start = Instant::now();
+    let again = Journal::open(Options::new(&dir, "buffered", key.clone())).unwrap();
+    println!("opening again: {:.2?}", start.elapsed());
+    drop(again);
+    for callers in [1, 64] {
+        let options = Options {
+            durability: Durability::Strict,
+            ..Options::new(&dir, format!("strict-{callers}"), key.clone())
+        };
+        let journal = Journal::open(options).unwrap();
+        let each = 6_400 / callers / if callers == 1 { 8 } else { 1 };
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            for caller in 0..callers {
+                let journal = &journal;
+                scope.spawn(move || calls(journal, caller * 1_000_000, each / 2));
+            }
+        });
+        rate(&format!("strict, {callers} callers: records"), each / 2 * 2 * callers, start);
+    }
+    peak();
+    std::fs::remove_dir_all(Path::new(&dir)).unwrap();
+}
+
+fn peak() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().filter(|l| l.starts_with("VmHWM")).for_each(|l| println!("{l}"));
+}

@@ -1,0 +1,160 @@
+//! Waiting for a record: the promise that it is written (or durable), and the places of the bounded queue. Plain
+//! futures, for any runtime; [`block_on`] for threads.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use parking_lot::Mutex;
+
+use crate::error::Unavailable;
+use crate::hash::Digest;
+
+/// Names a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The log's id.
+    pub log: Arc<str>,
+    /// The record's number.
+    pub seq: u64,
+    /// The record's leaf hash.
+    pub leaf: Digest,
+}
+
+enum State<T> {
+    Waiting(Option<Waker>),
+    Done(Result<T, Unavailable>),
+}
+
+/// Where a record's fate is told once.
+pub(crate) struct Slot<T = Receipt>(Mutex<State<T>>);
+
+impl<T> Slot<T> {
+    pub(crate) fn new() -> Arc<Slot<T>> {
+        Arc::new(Slot(Mutex::new(State::Waiting(None))))
+    }
+
+    pub(crate) fn complete(&self, result: Result<T, Unavailable>) {
+        let before = std::mem::replace(&mut *self.0.lock(), State::Done(result));
+        if let State::Waiting(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn failed(&self) -> bool {
+        matches!(&*self.0.lock(), State::Done(Err(_)))
+    }
+
+    pub(crate) fn done(&self) -> bool {
+        matches!(&*self.0.lock(), State::Done(_))
+    }
+}
+
+/// Resolves when the record is written (`buffered`) or durable (`strict`). It may be dropped: the record is written
+/// all the same.
+pub struct Ticket<T = Receipt>(pub(crate) Arc<Slot<T>>);
+
+impl<T: Clone> Ticket<T> {
+    /// Waits on this thread.
+    ///
+    /// # Errors
+    /// The record is not in the journal.
+    pub fn wait(self) -> Result<T, Unavailable> {
+        block_on(self)
+    }
+}
+
+impl<T: Clone> Future for Ticket<T> {
+    type Output = Result<T, Unavailable>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.0.0.lock();
+        match &mut *state {
+            State::Done(result) => Poll::Ready(result.clone()),
+            State::Waiting(waker) => {
+                *waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// The queue's free places.
+pub(crate) struct Places(Mutex<Free>);
+
+struct Free {
+    free: usize,
+    waiting: VecDeque<Waker>,
+}
+
+impl Places {
+    pub(crate) fn new(free: usize) -> Places {
+        Places(Mutex::new(Free { free, waiting: VecDeque::new() }))
+    }
+
+    pub(crate) fn give(&self, places: usize) {
+        let mut state = self.0.lock();
+        state.free += places;
+        let woken: Vec<Waker> = (0..places).map_while(|_| state.waiting.pop_front()).collect();
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Wakes one that waits while there is room: the one that was woken last may have left.
+    pub(crate) fn nudge(&self) {
+        let mut state = self.0.lock();
+        let woken = if state.free > 0 { state.waiting.pop_front() } else { None };
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        self.0.lock().free
+    }
+
+    pub(crate) fn take(&self, places: usize) -> TakePlaces<'_> {
+        TakePlaces { all: self, places }
+    }
+}
+
+pub(crate) struct TakePlaces<'a> {
+    all: &'a Places,
+    places: usize,
+}
+
+impl Future for TakePlaces<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.all.0.lock();
+        if state.free >= self.places {
+            state.free -= self.places;
+            return Poll::Ready(());
+        }
+        state.waiting.push_back(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Unpark>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The writer's thread: syncs what was written, wakes who waits for that, seals it, and writes the records that no
+//! call asks for. One turn does everything that is due; a sync that failed is never tried again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::head::{Head, Item, Unsynced};
+use super::sealer::{Fault, Sealer};
+use super::slot::Slot;
+use super::{Command, Shared};
+use crate::entry::{Entry, Int, Kind, Text};
+use crate::error::Unavailable;
+
+/// Between two checkpoints, in nanoseconds.
+const SIGN_NS: u64 = 1_000_000_000;
+/// Between two heartbeats.
+const HEARTBEAT_NS: u64 = 60_000_000_000;
+/// The longest the thread sleeps.
+const SLEEP: Duration = Duration::from_millis(500);
+
+pub(crate) struct Times {
+    signed: u64,
+    heartbeat: u64,
+    segment: u64,
+}
+
+/// Runs until the journal is closed or lost.
+pub(crate) fn run(shared: &Shared, mut sealer: Sealer) {
+    let now = shared.clock.mono_ns();
+    let mut times = Times { signed: now, heartbeat: now, segment: now };
+    loop {
+        let (stop, mut commands) = shared.rest(shared.options.sync_interval, SLEEP);
+        let result = turn(shared, &mut sealer, &mut times, &mut commands, stop);
+        let why = result.as_ref().err().map(unavailable);
+        let go_on = match result {
+            Ok(()) if stop => shared.end(&Unavailable::Closed),
+            Ok(()) => shared.note_fault(None),
+            Err(Fault::Later(why)) if stop => shared.end(&Unavailable::Write(why)),
+            Err(Fault::Later(why)) => shared.note_fault(Some(why)),
+            Err(Fault::Fatal(why)) => shared.poison(&why),
+        };
+        // Those that were not reached.
+        if let Some(why) = why {
+            commands.into_iter().for_each(|c| c.refuse(&why));
+        }
+        if !go_on {
+            break;
+        }
+    }
+}
+
+fn turn(
+    shared: &Shared,
+    sealer: &mut Sealer,
+    times: &mut Times,
+    commands: &mut Vec<Command>,
+    stop: bool,
+) -> Result<(), Fault> {
+    due(shared, times);
+    if stop {
+        shared.push_own(Entry::new(Kind::Close));
+    }
+    let now = shared.clock.mono_ns();
+    loop {
+        let wrote = shared.drain_blocking().map_err(Fault::Fatal)?;
+        settle(shared, sealer)?;
+        // `strict`: those who came during the sync are written now, as one batch. What could not be written waits.
+        if !wrote || !shared.has_work() {
+            break;
+        }
+        if shared.clock.mono_ns().saturating_sub(times.signed) >= SIGN_NS {
+            break;
+        }
+    }
+    if stop || now.saturating_sub(times.signed) >= SIGN_NS {
+        times.signed = now;
+        sign(shared, sealer)?;
+    }
+    for command in commands.drain(..) {
+        obey(shared, sealer, times, command)?;
+    }
+    let age = now.saturating_sub(times.segment);
+    let grown = sealer.offset >= shared.options.segment_bytes;
+    if !stop && (grown || (age >= shared.options.segment_ns && sealer.offset > 0)) {
+        times.segment = now;
+        shared.with_head(|head| {
+            settle_locked(shared, sealer, head)?;
+            let header = Entry { epoch: Some(Int(sealer.epoch)), ..Entry::new(Kind::Rotate) };
+            shared.at("rotate");
+            sealer.rotate(head, header)?;
+            shared.at("rotated");
+            settle_locked(shared, sealer, head)
+        })?;
+    }
+    shared.publish(sealer);
+    shared.places.nudge();
+    Ok(())
+}
+
+/// Heartbeats and counted refusals.
+fn due(shared: &Shared, times: &mut Times) {
+    let now = shared.clock.mono_ns();
+    if now.saturating_sub(times.heartbeat) >= HEARTBEAT_NS {
+        times.heartbeat = now;
+        shared.push_own(Entry::new(Kind::Heartbeat));
+    }
+    if now.saturating_sub(times.signed) >= SIGN_NS {
+        for (reason, count) in shared.take_counts() {
+            let count = Some(Int(count));
+            shared.push_own(Entry {
+                reason: Some(Text::Borrowed(reason)),
+                count,
+                ..Entry::new(Kind::DeniedCount)
+            });
+        }
+    }
+}
+
+/// Syncs what was written so far, wakes who waits for it, and reads it back. Others may write meanwhile.
+fn settle(shared: &Shared, sealer: &mut Sealer) -> Result<(), Fault> {
+    let (unsynced, end) = shared.with_head(|head| (std::mem::take(&mut head.unsynced), head.offset));
+    sync(shared, sealer, unsynced, end)
+}
+
+fn settle_locked(shared: &Shared, sealer: &mut Sealer, head: &mut Head) -> Result<(), Fault> {
+    let unsynced = std::mem::take(&mut head.unsynced);
+    sync(shared, sealer, unsynced, head.offset)
+}
+
+fn sync(shared: &Shared, sealer: &mut Sealer, unsynced: Unsynced, end: u64) -> Result<(), Fault> {
+    if unsynced.leaves.is_empty() {
+        return Ok(());
+    }
+    shared.at("sync");
+    let start = shared.clock.mono_ns();
+    if let Err(e) = sealer.file.sync() {
+        let why = format!("a sync failed: {e}");
+        for (slot, _) in unsynced.acks {
+            slot.complete(Err(Unavailable::Poisoned(why.clone())));
+        }
+        return Err(Fault::Fatal(why));
+    }
+    let took = shared.clock.mono_ns().saturating_sub(start);
+    shared.options.watch.iter().for_each(|w| w.synced(took));
+    shared.at("synced");
+    for (slot, receipt) in unsynced.acks {
+        slot.complete(Ok(receipt));
+    }
+    shared.at("acknowledged");
+    sealer.absorb(end, &unsynced.leaves)
+}
+
+fn sign(shared: &Shared, sealer: &mut Sealer) -> Result<(), Fault> {
+    shared.at("sign");
+    sealer.sign(sealer.offset)?;
+    shared.at("signed");
+    shared.publish(sealer);
+    Ok(())
+}
+
+fn obey(shared: &Shared, sealer: &mut Sealer, times: &mut Times, command: Command) -> Result<(), Fault> {
+    match command {
+        Command::Checkpoint(reply) => {
+            let result = sign(shared, sealer);
+            reply.complete(answer(&result, sealer.last.clone()));
+            result
+        }
+        Command::Key(key, reply) => {
+            shared.with_head(|head| {
+                settle_locked(shared, sealer, head)?;
+                let result = sealer.hand_over(head, key);
+                reply.complete(match &result {
+                    Ok(vkey) => Ok(vkey.to_string().into()),
+                    Err(fault) => Err(unavailable(fault)),
+                });
+                result?;
+                settle_locked(shared, sealer, head)
+            })?;
+            times.segment = shared.clock.mono_ns();
+            sign(shared, sealer)
+        }
+    }
+}
+
+fn answer(result: &Result<(), Fault>, last: Option<Arc<str>>) -> Result<Arc<str>, Unavailable> {
+    match result {
+        Ok(()) => last.ok_or_else(|| Unavailable::Write("nothing is signed yet".into())),
+        Err(fault) => Err(unavailable(fault)),
+    }
+}
+
+fn unavailable(fault: &Fault) -> Unavailable {
+    match fault {
+        Fault::Fatal(why) => Unavailable::Poisoned(why.clone()),
+        Fault::Later(why) => Unavailable::Write(why.clone()),
+    }
+}
+
+/// A record of the journal's own, that takes no place.
+pub(crate) fn own(entry: Entry) -> Item {
+    Item { entry, slot: Slot::new(), keep: true, after: None, place: false }
+}
