@@ -2,7 +2,8 @@
 // Access tokens are RFC 9068 JWTs whose audience is the RFC 8707 resource, or opaque; scopes are mcp.read and mcp.write.
 //
 // Tests steer it under /control (POST, JSON):
-//   /control/rotate           a new key signs from now on; the last ones stay published
+//   /control/rotate           the next key signs from now on; the last ones stay published, and so is the one after it
+//   /control/rotated          answers after the next rotation
 //   /control/client           {name, deny, lifetime, format}: scopes whose consent is refused, seconds that a token lives,
 //                             `jwt` or `opaque`, for the client of that name (or id)
 //   /control/sign             {alg, header, claims}: signs whatever it is given: `current` key, `stranger` (a key that is
@@ -16,7 +17,7 @@ import { load } from './clients/plan.mjs';
 
 const { Provider } = load('oidc-provider');
 
-const KEPT_KEYS = 3;
+const KEPT_KEYS = 4;
 const SCOPES = ['mcp.read', 'mcp.write'];
 const LIFETIME = 3600;
 
@@ -30,10 +31,11 @@ function makeKey(alg) {
   return { privateKey, jwk: { ...privateKey.export({ format: 'jwk' }), kid: randomUUID(), use: 'sig', alg } };
 }
 
-/** The first signs; all are published. */
+/** The first signs, the second does so next; all are published. */
 let keys = [makeKey('RS256'), makeKey('ES256')];
 const knobs = new Map();
 const events = [];
+const waiting = [];
 
 /** What providers keep: the one of a new key set goes on with the grants, clients and tokens of the one before. */
 const kept = new Map();
@@ -195,12 +197,15 @@ function forge({ alg = 'current', header = {}, claims }) {
 
 const controls = {
   '/control/rotate': () => {
-    keys = [makeKey(keys[0].jwk.alg === 'RS256' ? 'ES256' : 'RS256'), ...keys].slice(0, KEPT_KEYS);
+    const [current, next, ...old] = keys;
+    keys = [next, makeKey(current.jwk.alg), current, ...old].slice(0, KEPT_KEYS);
     provider = makeProvider();
     handle = provider.callback();
     events.push({ kind: 'rotated' });
+    for (const tell of waiting.splice(0)) tell({});
     return { signing: keys[0].jwk.kid };
   },
+  '/control/rotated': () => new Promise((resolve) => waiting.push(resolve)),
   '/control/client': ({ name, ...set }) => {
     knobs.set(name, { ...knobs.get(name), ...set });
     return {};
@@ -214,7 +219,7 @@ async function serve(request, response) {
   // RFC 6749 section 3.3 wants a default scope or an error.
   if (pathname === '/auth' && !searchParams.has('scope')) request.url += `&scope=${SCOPES[0]}`;
   if (controls[pathname]) {
-    const answer = controls[pathname](await json(request));
+    const answer = await controls[pathname](await json(request));
     response.setHeader('content-type', 'application/json').end(JSON.stringify(answer));
   } else if (pathname.startsWith('/login/')) {
     await interact(request, response);

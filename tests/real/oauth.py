@@ -8,6 +8,7 @@ import concurrent.futures
 import json
 import sys
 import threading
+import time
 import urllib.request
 
 import hostile
@@ -19,7 +20,10 @@ from parts import HERE, Parts, npm, place
 READ, WRITE = "mcp.read", "mcp.write"
 # What a token lives at least 30 s longer than it says: clocks differ.
 LEEWAY = 30
-LIFETIME = 8
+LIFETIME = 10
+ROTATION = 4
+# The gateway doesn't fetch keys more often than this.
+COOLDOWN = 1
 MODERN = "2026-07-28"
 META = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
 
@@ -56,7 +60,7 @@ class Place:
             "implies": {WRITE: [READ]},
             "profile": "rfc9068",
             "claims": {"groups": "groups"},
-            "jwks_cooldown": "1s",
+            "jwks_cooldown": f"{COOLDOWN}s",
             **issuer,
         }
         self.part, _ = parts.gateway(
@@ -127,7 +131,7 @@ class Person:
         """(what it shows, the step, what the texts of its result hold; None: it must fail; ...: its result is not judged)."""
         plus = {"do": "call", "name": "fast__add", "arguments": {"a": 2, "b": 3}}
         counting = {"do": "call", "name": "fast__count", "arguments": {"to": 3}}
-        rotate = {"do": "post", "url": f"{self.where.idp.issuer}/control/rotate", "body": {}}
+        rotated = {"do": "post", "url": f"{self.where.idp.issuer}/control/rotated", "body": {}}
         # This SDK ends the whole session when it is refused for good.
         refused = [] if self.client.name == "mcp-1.30" else [("is refused a scope", counting, None)]
         # This SDK renews its token where it should ask for more scopes, and so can't step up: its user logs in again.
@@ -139,7 +143,7 @@ class Person:
             ("may have it now", self.control(deny=[], lifetime=LIFETIME), ...),
             *again,
             ("steps up", counting, "counted to 3"),
-            ("the key is rotated", rotate, ...),
+            ("the key is rotated", rotated, ...),
             ("calls with a token of the old key", plus, "5"),
             ("the token expires", {"do": "sleep", "seconds": LIFETIME + LEEWAY + 2}, ...),
             ("renews its token", plus, "5"),
@@ -197,9 +201,20 @@ def logins(parts: Parts, rows: Rows, where: Place, patterns: list) -> None:
         for client, known in people()
         if not patterns or any(pattern in str(client) for pattern in patterns)
     ]
-    with concurrent.futures.ThreadPoolExecutor(len(chosen) or 1) as pool:
-        for task in [pool.submit(person.go, rows) for person in chosen]:
-            task.result()
+    done = threading.Event()
+
+    def rotate():
+        while not done.wait(ROTATION):
+            where.idp.control("rotate")
+
+    with concurrent.futures.ThreadPoolExecutor(len(chosen) + 1) as pool:
+        rotating = pool.submit(rotate)
+        try:
+            for task in [pool.submit(person.go, rows) for person in chosen]:
+                task.result()
+        finally:
+            done.set()
+        rotating.result()
 
 
 # ---------------------------------------------------------------- machines
@@ -249,7 +264,8 @@ def documents(check, where: Place) -> None:
 def rotations(rows: Rows, where: Place) -> None:
     """Tokens from before a rotation and from after it, through both algorithms."""
     idp, url = where.idp, where.robot
-    for number in (1, 2):
+    for number in (1, 2, 3):
+        time.sleep(1.5 * COOLDOWN)
         old = idp.token(url)
         idp.control("rotate")
         alg = json.loads(decoded(idp.token(url).split(".")[0]))["alg"]

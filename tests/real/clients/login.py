@@ -95,7 +95,7 @@ def with_login(doers: dict) -> dict:
     """The steps that only a client with a login has."""
 
     async def post(url, body):
-        async with httpx.AsyncClient() as web:
+        async with httpx.AsyncClient(timeout=60) as web:
             return (await web.post(url, json=body)).raise_for_status().json()
 
     async def sleep(seconds):
