@@ -9,6 +9,8 @@
 //   /control/sign             {alg, header, claims}: signs whatever it is given: `current` key, `stranger` (a key that is
 //                             not published, under the current key's id), `HS256` (keyed with the public key), `none`
 //   /control/events           what happened so far
+// With NO_REGISTRATION clients can't register: there is one, `by-hand`. And, as those that refuse it do, it doesn't say who
+// it is when it redirects (RFC 9207).
 import { createHmac, createPublicKey, generateKeyPairSync, randomUUID, sign as signed } from 'node:crypto';
 import { createServer } from 'node:http';
 import { json } from 'node:stream/consumers';
@@ -17,6 +19,7 @@ import { load } from './clients/plan.mjs';
 
 const { Provider } = load('oidc-provider');
 
+const registers = !process.env.NO_REGISTRATION;
 const KEPT_KEYS = 4;
 const SCOPES = ['mcp.read', 'mcp.write'];
 const LIFETIME = 3600;
@@ -86,6 +89,13 @@ const configuration = () => ({
   clients: [
     machine('robot', { grant_types: ['client_credentials'] }),
     machine('gateway', { grant_types: [] }),
+    {
+      client_id: 'by-hand',
+      application_type: 'native',
+      redirect_uris: ['http://127.0.0.1/callback'],
+      grant_types: ['authorization_code', 'refresh_token'],
+      token_endpoint_auth_method: 'none',
+    },
   ],
   scopes: ['openid', 'offline_access', ...SCOPES],
   clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post'],
@@ -95,7 +105,7 @@ const configuration = () => ({
     clientCredentials: { enabled: true },
     clientIdMetadataDocument: { enabled: true, ack: 'draft-02' },
     introspection: { enabled: true, allowedPolicy: () => true },
-    registration: { enabled: true },
+    registration: { enabled: registers },
     revocation: { enabled: true },
     resourceIndicators: {
       enabled: true,
@@ -126,6 +136,7 @@ function machine(client_id, more) {
 
 function makeProvider() {
   const provider = new Provider(issuer, configuration());
+  if (!registers) provider.use(nameless);
   provider.on('registration_create.success', (_, client) => events.push({ kind: 'registered', client: nameOf(client) }));
   provider.on('authorization.accepted', ({ oidc: { client, params } }) =>
     events.push({
@@ -154,6 +165,17 @@ function makeProvider() {
     });
   }
   return provider;
+}
+
+/** Takes `iss` out of redirects. */
+async function nameless(context, next) {
+  await next();
+  const to = context.response.get('location');
+  if (URL.canParse(to) && new URL(to).searchParams.has('code')) {
+    const bare = new URL(to);
+    bare.searchParams.delete('iss');
+    context.set('location', bare.href);
+  }
 }
 
 /** Where a person would log in and consent. */

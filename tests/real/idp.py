@@ -49,8 +49,9 @@ def ask(url: str, body=None, headers=None, method=None) -> Answer:
 class Idp:
     """A running authorization server."""
 
-    def __init__(self, parts: Parts):
-        self.part = parts.start("idp", [place("REAL_NODE"), HERE / "idp.mjs"])
+    def __init__(self, parts: Parts, registers: bool = True):
+        env = {"NO_REGISTRATION": "" if registers else "1"}
+        self.part = parts.start("idp", [place("REAL_NODE"), HERE / "idp.mjs"], env=env)
         self.issuer = self.part.line("listening on ")
 
     def control(self, what: str, **given) -> dict:

@@ -4,24 +4,20 @@ nobody should take, all against one gateway. One row for each check.
 
 import base64
 import collections
-import concurrent.futures
 import json
 import sys
 import threading
 import time
+import urllib.parse
 import urllib.request
 
 import hostile
-from cast import Client
+import people
 from conformance import saved
 from idp import Idp, ask
 from parts import HERE, Parts, npm, place
 
 READ, WRITE = "mcp.read", "mcp.write"
-# What a token lives at least 30 s longer than it says: clocks differ.
-LEEWAY = 30
-LIFETIME = 10
-ROTATION = 4
 # The gateway doesn't fetch keys more often than this.
 COOLDOWN = 1
 MODERN = "2026-07-28"
@@ -44,7 +40,7 @@ class Rows:
 class Place:
     """The gateway under test: its base URL, endpoints, and the authorization server that it trusts."""
 
-    def __init__(self, parts: Parts, idp: Idp, servers: dict, **issuer):
+    def __init__(self, parts: Parts, idp: Idp, servers: dict, shim=None, **issuer):
         port = parts.free_port()
         self.idp, self.base = idp, f"http://127.0.0.1:{port}"
         self.person, self.robot = f"{self.base}/mcp", f"{self.base}/tasks/robot/mcp"
@@ -66,7 +62,7 @@ class Place:
         self.part, _ = parts.gateway(
             servers,
             listen=f"127.0.0.1:{port}",
-            auth={"issuers": [trusted], "egress": {"loopback": True}},
+            auth={"issuers": [trusted], "egress": {"loopback": True}, **({"registration_shim": shim} if shim else {})},
             default_task="support",
             tasks=tasks,
         )
@@ -97,124 +93,6 @@ def add(url: str, token: str):
 
 def count(url: str, token: str):
     return rpc(url, "tools/call", f"Bearer {token}", "fast__count", arguments={"to": 3})
-
-
-# ---------------------------------------------------------------- clients that log in
-
-
-def people() -> list:
-    """Every client in every era that it has: (client, whether it was registered beforehand)."""
-    scripts, node = HERE / "clients", place("REAL_NODE")
-    programs = [
-        ("mcp-1.30", [place("PY_MCP1"), scripts / "login1.py"], ["legacy"]),
-        ("mcp-2.3", [place("PY_MCP2"), scripts / "login2.py"], ["legacy", "auto", "modern"]),
-        ("sdk-1.32", [node, scripts / "login1.mjs"], ["legacy"]),
-        ("client-2.4", [node, scripts / "login2.mjs"], ["legacy", "auto", "modern"]),
-    ]
-    cast = [(Client(name, mode, command), False) for name, command, modes in programs for mode in modes]
-    return cast + [(Client(name, modes[-1], command), True) for name, command, modes in programs]
-
-
-class Person:
-    """One client program on its way from the first 401 to a renewed token."""
-
-    def __init__(self, where: Place, client: Client, known: bool, redirect: str):
-        self.where, self.client = where, client
-        self.name = f"{client}{' known' if known else ''}"
-        self.login = {"name": self.name, "redirect": redirect}
-        self.known = known
-
-    def control(self, **set_) -> dict:
-        return {"do": "post", "url": f"{self.where.idp.issuer}/control/client", "body": {"name": self.name, **set_}}
-
-    def steps(self) -> list:
-        """(what it shows, the step, what the texts of its result hold; None: it must fail; ...: its result is not judged)."""
-        plus = {"do": "call", "name": "fast__add", "arguments": {"a": 2, "b": 3}}
-        counting = {"do": "call", "name": "fast__count", "arguments": {"to": 3}}
-        rotated = {"do": "post", "url": f"{self.where.idp.issuer}/control/rotated", "body": {}}
-        # This SDK ends the whole session when it is refused for good.
-        refused = [] if self.client.name == "mcp-1.30" else [("is refused a scope", counting, None)]
-        # This SDK renews its token where it should ask for more scopes, and so can't step up: its user logs in again.
-        again = [("logs out", {"do": "forget"}, ...)] if self.client.name == "sdk-1.32" else []
-        return [
-            ("lists tools", {"do": "tools"}, ...),
-            ("calls a tool", plus, "5"),
-            *refused,
-            ("may have it now", self.control(deny=[], lifetime=LIFETIME), ...),
-            *again,
-            ("steps up", counting, "counted to 3"),
-            ("the key is rotated", rotated, ...),
-            ("calls with a token of the old key", plus, "5"),
-            ("the token expires", {"do": "sleep", "seconds": LIFETIME + LEEWAY + 2}, ...),
-            ("renews its token", plus, "5"),
-            ("steps up for good", counting, "counted to 3"),
-        ]
-
-    def go(self, rows: Rows) -> None:
-        idp, name = self.where.idp, self.name
-        idp.control("client", name=name, deny=[WRITE])
-        if self.known:
-            self.login["client_id"] = idp.register(name, self.login["redirect"])
-        steps = self.steps()
-        done = self.client.run(self.where.person, [step for _, step, _ in steps], login=self.login)
-        rows.add(done[0]["ok"], name, "logs in and connects", done[0].get("error"))
-        if not done[0]["ok"]:
-            return
-        for (check, step, wanted), result in zip(steps, done[1:], strict=True):
-            rows.add(matches(step, wanted, result), name, check, result)
-        self.judge(rows, idp.events(name))
-
-    def judge(self, rows: Rows, events: list) -> None:
-        """What the authorization server saw."""
-
-        def every(kind: str, **wanted) -> list:
-            found = [event for event in events if event["kind"] == kind]
-            return [event for event in found if all(event.get(key) == value for key, value in wanted.items())]
-
-        name, resource = self.name, self.where.person
-        asked, granted = every("asked"), every("granted")
-        codes = every("granted", grant="authorization_code")
-        rows.add(len(every("registered")) == 1, name, "registers once", events)
-        rows.add(len(asked) >= 2 and asked == every("asked", pkce="S256"), name, "asks with PKCE", events)
-        rows.add(len(codes) >= 2 and codes == every("granted", verifier=True), name, "proves its verifier", events)
-        aimed = asked == every("asked", resource=resource) and granted == every("granted", resource=resource)
-        rows.add(aimed, name, "names the resource", events)
-        first, last = (set(event["scope"].split()) for event in (codes[0], codes[-1])) if codes else ((), ())
-        rows.add(WRITE not in first and WRITE in last, name, "gets the scope only in the end", events)
-        rows.add(bool(every("granted", grant="refresh_token")), name, "uses its refresh token", events)
-
-
-def matches(step: dict, wanted, result: dict) -> bool:
-    if wanted is None:
-        return not result["ok"] and "in time" not in result["error"] and "Timeout" not in result["error"]
-    if step["do"] == "tools":
-        return result["ok"] and {"fast__add", "fast__count"} <= set(result["value"])
-    if wanted is ...:
-        return result["ok"]
-    value = result.get("value", {})
-    return result["ok"] and not value["error"] and any(wanted in text for text in value["texts"])
-
-
-def logins(parts: Parts, rows: Rows, where: Place, patterns: list) -> None:
-    chosen = [
-        Person(where, client, known, f"http://127.0.0.1:{parts.free_port()}/callback")
-        for client, known in people()
-        if not patterns or any(pattern in str(client) for pattern in patterns)
-    ]
-    done = threading.Event()
-
-    def rotate():
-        while not done.wait(ROTATION):
-            where.idp.control("rotate")
-
-    with concurrent.futures.ThreadPoolExecutor(len(chosen) + 1) as pool:
-        rotating = pool.submit(rotate)
-        try:
-            for task in [pool.submit(person.go, rows) for person in chosen]:
-                task.result()
-        finally:
-            done.set()
-        rotating.result()
 
 
 # ---------------------------------------------------------------- machines
@@ -284,6 +162,7 @@ def opaque(parts: Parts, rows: Rows, idp: Idp, servers: dict) -> None:
     secret.write_text("secret of gateway")
     client = {"client_id": "gateway", "client_secret": f"file:{secret}"}
     where = Place(parts, idp, servers, introspection=client, profile="plain")
+    people.look_up(parts, rows, where)
     idp.control("client", name="robot", format="opaque")
     read, gone, other = (idp.token(url) for url in (where.robot, where.robot, "http://127.0.0.1:1/mcp"))
     idp.control("client", name="robot", format="jwt")
@@ -299,6 +178,23 @@ def opaque(parts: Parts, rows: Rows, idp: Idp, servers: dict) -> None:
         rows.add(answer.status == status and "." not in token, "opaque token", what, answer)
     answer = count(where.robot, read)
     rows.add(answer.challenge().get("error") == "insufficient_scope", "opaque token", "holds its scopes", answer)
+
+
+def by_hand(parts: Parts, rows: Rows, servers: dict) -> None:
+    """An authorization server that registers nobody, and the gateway's shim for it."""
+    idp = Idp(parts, registers=False)
+    shim = {"issuer": idp.issuer, "client_id": "by-hand", "redirect_uris": ["http://127.0.0.1/callback"]}
+    where = Place(parts, idp, servers, shim=shim)
+    people.come_and_go(parts, rows, where)
+    answer = ask(f"{where.base}/.well-known/oauth-authorization-server")
+    rows.add(answer.status == 404, "registration shim", "stays under its own path", answer)
+    bad = json.dumps({"redirect_uris": ["https://elsewhere.example.com/callback"]}).encode()
+    told = ask(where.metadata_url(where.person)).json()["authorization_servers"]
+    url = urllib.parse.urlsplit(told[0])
+    metadata = ask(f"{where.base}/.well-known/oauth-authorization-server{url.path}").json()
+    answer = ask(metadata["registration_endpoint"], bad, {"Content-Type": "application/json"})
+    refused = answer.status == 400 and answer.json()["error"] == "invalid_redirect_uri"
+    rows.add(refused, "registration shim", "refuses another redirect URI", answer)
 
 
 def stand_in(parts: Parts, rows: Rows, idp: Idp) -> None:
@@ -326,7 +222,7 @@ def stand_in(parts: Parts, rows: Rows, idp: Idp) -> None:
 def main() -> int:
     words = sys.argv[1:]
     wanted = lambda part: not words or part in words  # noqa: E731
-    patterns = [word for word in words if word not in ("machines", "opaque", "stand-in", "logins")]
+    patterns = [word for word in words if word not in ("machines", "opaque", "stand-in", "shim", "logins")]
     rows = Rows()
     with Parts() as parts:
         port = parts.free_port()
@@ -342,8 +238,10 @@ def main() -> int:
             rotations(rows, where)
         if wanted("opaque"):
             opaque(parts, rows, idp, servers)
+        if wanted("shim"):
+            by_hand(parts, rows, servers)
         if wanted("logins") or patterns:
-            logins(parts, rows, where, patterns)
+            people.log_in(parts, rows, where, patterns)
         if rows.counts["failed"]:
             print(f"the last that the gateway said:\n{where.part.tail()}")
     print(f"{rows.counts['passed']} passed, {rows.counts['failed']} failed")
