@@ -2,15 +2,15 @@
 // Access tokens are RFC 9068 JWTs whose audience is the RFC 8707 resource, or opaque; scopes are mcp.read and mcp.write.
 //
 // Tests steer it under /control (POST, JSON):
-//   /control/rotate           the next key signs from now on; the last ones stay published, and so is the one after it
-//   /control/rotated          answers after the next rotation
-//   /control/client           {name, deny, lifetime, format}: scopes whose consent is refused, seconds that a token lives,
-//                             `jwt` or `opaque`, for the client of that name (or id)
-//   /control/sign             {alg, header, claims}: signs whatever it is given: `current` key, `stranger` (a key that is
-//                             not published, under the current key's id), `HS256` (keyed with the public key), `none`
-//   /control/events           what happened so far
-// With NO_REGISTRATION clients can't register: there is one, `by-hand`. And, as those that refuse it do, it doesn't say who
-// it is when it redirects (RFC 9207).
+//   rotate    the next key signs from now on; the last ones stay published, and so is the one after it
+//   rotated   answers after the next rotation
+//   client    {name, deny, lifetime, format}: for the client of that name (or id) the scopes whose consent is refused,
+//             seconds that a token lives, `jwt` or `opaque`
+//   sign      {alg, header, claims}: signs whatever it is given, with the `current` key, a `stranger` (a key that is not
+//             published, under the current one's id), `HS256` (keyed with the public key) or `none`
+//   events    what happened so far
+// With NO_REGISTRATION clients can't register: there is one, `by-hand`. And, as many that refuse it, the server doesn't
+// say who it is when it redirects (RFC 9207).
 import { createHmac, createPublicKey, generateKeyPairSync, randomUUID, sign as signed } from 'node:crypto';
 import { createServer } from 'node:http';
 import { json } from 'node:stream/consumers';
@@ -137,7 +137,9 @@ function machine(client_id, more) {
 function makeProvider() {
   const provider = new Provider(issuer, configuration());
   if (!registers) provider.use(nameless);
-  provider.on('registration_create.success', (_, client) => events.push({ kind: 'registered', client: nameOf(client) }));
+  provider.on('registration_create.success', (_, client) =>
+    events.push({ kind: 'registered', client: nameOf(client) }),
+  );
   provider.on('authorization.accepted', ({ oidc: { client, params } }) =>
     events.push({
       kind: 'asked',
@@ -205,7 +207,8 @@ function forge({ alg = 'current', header = {}, claims }) {
   const key = alg === 'stranger' ? makeKey(keys[0].jwk.alg) : keys[0];
   const { kid } = keys[0].jwk;
   const named = ['current', 'stranger'].includes(alg) ? key.jwk.alg : alg;
-  const input = `${base64(JSON.stringify({ alg: named, typ: 'at+jwt', kid, ...header }))}.${base64(JSON.stringify(claims))}`;
+  const head = { alg: named, typ: 'at+jwt', kid, ...header };
+  const input = `${base64(JSON.stringify(head))}.${base64(JSON.stringify(claims))}`;
   const signature = {
     none: () => Buffer.alloc(0),
     HS256: () => createHmac('sha256', createPublicKey(keys[0].privateKey).export({ type: 'spki', format: 'pem' }))

@@ -1,4 +1,6 @@
-"""The authorization server of the tests (idp.mjs) as its users see it: tokens by the book, and tokens that nobody should take."""
+"""The authorization server of the tests (idp.mjs) as its users see it: tokens by the book, and those that nobody should
+take.
+"""
 
 import base64
 import json

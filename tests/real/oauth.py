@@ -1,5 +1,5 @@
-"""Credentials with real parts: an authorization server, SDK clients that log in by themselves, machines, and tokens that
-nobody should take, all against one gateway. One row for each check.
+"""Credentials with real parts: an authorization server, SDK clients that log in by themselves, machines, tokens that
+nobody should take. One row for each check.
 """
 
 import base64
@@ -11,6 +11,7 @@ import time
 import urllib.parse
 import urllib.request
 
+import conduct
 import hostile
 import people
 from conformance import saved
@@ -64,6 +65,7 @@ class Place:
             listen=f"127.0.0.1:{port}",
             auth={"issuers": [trusted], "egress": {"loopback": True}, **({"registration_shim": shim} if shim else {})},
             default_task="support",
+            origins=[conduct.APP],
             tasks=tasks,
         )
 
@@ -71,14 +73,15 @@ class Place:
         return f"{self.base}/.well-known/oauth-protected-resource{endpoint.removeprefix(self.base)}"
 
 
-def rpc(url: str, method: str, authorization=None, name=None, **params):
-    """One modern request as curl would send it."""
+def rpc(url: str, method: str, authorization=None, name=None, more=None, **params):
+    """One modern request as curl would send it, with `more` headers."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
     headers = {
         "Content-Type": "application/json",
         "Accept": "application/json, text/event-stream",
         "MCP-Protocol-Version": MODERN,
         "Mcp-Method": method,
+        **(more or {}),
     }
     if name:
         headers["Mcp-Name"], body["params"]["name"] = name, name
@@ -130,7 +133,8 @@ def documents(check, where: Place) -> None:
         answer = ask(where.metadata_url(endpoint))
         told = answer.json() if answer.status == 200 else {}
         check(f"metadata names {endpoint.removeprefix(where.base)}", answer, told.get("resource") == endpoint)
-        good = told.get("authorization_servers") == [where.idp.issuer] and {READ, WRITE} <= set(told["scopes_supported"])
+        issuers, scopes = told.get("authorization_servers"), set(told.get("scopes_supported", ()))
+        good = issuers == [where.idp.issuer] and {READ, WRITE} <= scopes
         check("metadata names issuer and scopes", answer, good and told["bearer_methods_supported"] == ["header"])
     answer = ask(f"{where.base}/.well-known/oauth-protected-resource")
     check("metadata at the root", answer, answer.status == 200 and answer.json()["resource"] == where.person)
@@ -222,7 +226,7 @@ def stand_in(parts: Parts, rows: Rows, idp: Idp) -> None:
 def main() -> int:
     words = sys.argv[1:]
     wanted = lambda part: not words or part in words  # noqa: E731
-    patterns = [word for word in words if word not in ("machines", "opaque", "stand-in", "shim", "logins")]
+    patterns = [word for word in words if word not in ("machines", "opaque", "stand-in", "conduct", "shim", "logins")]
     rows = Rows()
     with Parts() as parts:
         port = parts.free_port()
@@ -236,6 +240,8 @@ def main() -> int:
             machines(rows, where)
             hostile.judge(rows, where, Idp(parts), rpc)
             rotations(rows, where)
+        if wanted("conduct"):
+            conduct.judge(parts, rows, Place, servers, rpc)
         if wanted("opaque"):
             opaque(parts, rows, idp, servers)
         if wanted("shim"):

@@ -39,7 +39,7 @@ class Person:
         return {"do": "post", "url": f"{self.where.idp.issuer}/control/client", "body": {"name": self.name, **set_}}
 
     def steps(self) -> list:
-        """(what it shows, the step, what the texts of its result hold; None: it must fail; ...: its result is not judged)."""
+        """(what it shows, the step, what the texts of its result hold; None: it must fail; ...: any result)."""
         plus = {"do": "call", "name": "fast__add", "arguments": {"a": 2, "b": 3}}
         counting = {"do": "call", "name": "fast__count", "arguments": {"to": 3}}
         rotated = {"do": "post", "url": f"{self.where.idp.issuer}/control/rotated", "body": {}}

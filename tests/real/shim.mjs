@@ -1,5 +1,5 @@
-// Adds a credential to every request, for a client that can't: listens on a free port and forwards to TARGET (a base URL)
-// with AUTHORIZATION. Everything else passes as it came, but that its own address becomes the target's in Host and Origin.
+// Adds a credential to every request, for a client that can't: listens on a free port and forwards to TARGET (a base
+// URL) with AUTHORIZATION. The rest passes as it came, but that its own address becomes the target's in Host and Origin.
 import { createServer, request } from 'node:http';
 
 const target = new URL(process.env.TARGET);

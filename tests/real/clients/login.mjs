@@ -88,7 +88,7 @@ export class Login {
   }
 }
 
-/** Does the work; if the SDK wants its user to log in, lets them, calls `again` with the answer, and repeats it once. */
+/** Does the work; if the SDK wants its user to log in, lets them, calls `again` with the answer, and repeats once. */
 export async function loggedIn(login, Unauthorized, work, again) {
   try {
     return await work();
