@@ -77,11 +77,11 @@ fn shape() {
 
 #[test]
 fn sections_of_later_builds() {
-    for section in ["auth", "audit", "meter"] {
+    for section in ["audit", "meter"] {
         let want = format!("{section}: `{section}` is not in this build of Tollgate yet; remove the section");
         root(&format!("{section}: {{}}"), &[("2:1", &want)]);
     }
-    for key in ["auth", "quarantine"] {
+    for key in ["pin", "quarantine"] {
         let want = format!("servers.a.{key}: `{key}` is not in this build of Tollgate yet");
         server(&format!("url: https://a/\n{key}: {{}}"), &[("4:5", &want)]);
     }
