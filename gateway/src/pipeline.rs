@@ -30,7 +30,7 @@ use crate::stages::admit::Via;
 use crate::stages::authorize;
 use crate::stages::confirm::ask::Pending;
 use crate::stages::confirm::{self, Next};
-use crate::stages::decode::{self, Decoded, id_of};
+use crate::stages::decode::{Decoded, id_of};
 use crate::stages::forward;
 use crate::stages::identify::Identified;
 use crate::stages::limit::{self, Caller, Metered};
