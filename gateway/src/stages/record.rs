@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::ports::journal::{Ending, Intent, Journal, Unavailable};
 use crate::profiles::Party;
 use crate::reject::{Reject, Why};
-use crate::spending::{self, Fate, Spending};
+use crate::stages::limit::spending::{self, Fate, Spending};
 
 /// Where records go.
 #[derive(Clone)]
