@@ -183,7 +183,7 @@ tasks:
     );
     let connected = run(&["check", "--connect", &desk.config], Path::new("/"));
     assert!(
-        connected.status.success() && said(&connected).contains(&format!("gate.yaml:3:37: tasks.{warned}")),
+        connected.status.success() && said(&connected).contains(&format!("gate.yaml:3:35: tasks.{warned}")),
         "{}",
         both(&connected)
     );
