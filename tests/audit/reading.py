@@ -45,7 +45,7 @@ class Reading:
         if leaf == self.list.leaf(seq):
             return self.record(seq)
         manner = "edit" if right else "rot"
-        if members.get("log", self.log) != self.log:
+        if members.get("log") != self.log:
             return self.stranger(seq, right, manner)
         if seq >= self.list.size and seq == self.size and prev == self.last:
             self.size, self.last = seq + 1, leaf
@@ -129,10 +129,12 @@ class Chain:
 
     def wrong(self, members, state, right) -> list:
         at = self.tree.size
-        if not well_formed(members) or not right:
+        if members is None or not right:
             return [("EDITED", at, at + 1, "rot")]
         if members.get("log") != self.epochs.log:
             return [("WRONG_LOG", at, at + 1)]
+        if not well_formed(members):
+            return [("EDITED", at, at + 1, "rot")]
         seq = number(members["seq"])
         if seq != at:
             return [("MISSING", at, seq)] if seq > at else [("INSERTED", self.lines - 1, self.lines)]

@@ -87,6 +87,7 @@ class Verifier:
             return None
         first = first or self.given
         if first is None:
+            self.findings = Findings()
             return None
         epochs = Epochs(first)
         for line in stored:
@@ -113,7 +114,7 @@ class Verifier:
 
     def judge(self) -> str:
         segments, path = self.scan()
-        epochs = self.epochs(segments, path) if segments else None
+        epochs = self.epochs(segments, path)
         if epochs is None:
             return "UNDECIDED"
         notes, leaves = self.kept_elsewhere(epochs)
