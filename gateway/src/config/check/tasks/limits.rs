@@ -137,17 +137,27 @@ impl Adder<'_> {
             let limit = read(context, &at, amount);
             self.one(Scope::Run, unit, limit, at);
         }
-        let scopes: [(&str, Option<&Periods<T>>, fn(Period) -> Scope); 2] =
-            [("principal", by.principal.as_ref(), Scope::Principal), ("task", by.task.as_ref(), Scope::Task)];
-        for (key, periods, scope) in scopes {
-            let Some(periods) = periods else { continue };
-            let amounts = [("day", &periods.day, Period::Day), ("month", &periods.month, Period::Month)];
-            for (name, amount, period) in amounts {
-                let Some(amount) = amount else { continue };
-                let at = at.key(key).key(name);
-                let limit = read(context, &at, amount);
-                self.one(scope(period), unit, limit, at);
-            }
+        if let Some(periods) = &by.principal {
+            self.periods(periods, &at.key("principal"), (unit, Scope::Principal), (read, context));
+        }
+        if let Some(periods) = &by.task {
+            self.periods(periods, &at.key("task"), (unit, Scope::Task), (read, context));
+        }
+    }
+
+    fn periods<T>(
+        &mut self,
+        raw: &Periods<T>,
+        at: &At,
+        (unit, scope): (Unit, fn(Period) -> Scope),
+        (read, context): (Read<'_, T>, &mut Context<'_>),
+    ) {
+        let amounts = [("day", &raw.day, Period::Day), ("month", &raw.month, Period::Month)];
+        for (name, amount, period) in amounts {
+            let Some(amount) = amount else { continue };
+            let at = at.key(name);
+            let limit = read(context, &at, amount);
+            self.one(scope(period), unit, limit, at);
         }
     }
 
