@@ -68,7 +68,7 @@ struct Taken {
 /// What the stages before `forward` come to.
 enum Checked {
     /// The gateway answers itself.
-    Local(Outcome),
+    Local(Box<Outcome>),
     /// The call may go.
     Call(Box<Metered>),
     /// A person is asked, and the client calls again.
@@ -147,7 +147,7 @@ impl Gate {
                     }
                     Ok(Checked::Local(outcome)) => {
                         ledger.close(Ending::Ok);
-                        return outcome;
+                        return *outcome;
                     }
                     Err(reject) => reject,
                 }
@@ -172,7 +172,9 @@ impl Gate {
     ) -> Result<Checked, Reject> {
         let bound = &taken.bound;
         let target = match route::route(&snap.catalog, bound)? {
-            Routed::Local(local) => return self.local(snap, bound, local, host).await.map(Checked::Local),
+            Routed::Local(local) => {
+                return self.local(snap, bound, local, host).await.map(Box::new).map(Checked::Local);
+            }
             Routed::Call(target) => target,
         };
         ledger.server.clone_from(&target.member.spec.id);

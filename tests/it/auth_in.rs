@@ -50,7 +50,8 @@ fn a4_nothing_in_a_token_is_ever_fetched() {
         json!({"alg": "EdDSA", "kid": url, "jku": url}),
     ] {
         let answer = kit.call(&kit.issuer.sign(&header, &claims));
-        assert!(matches!(answer.status, 200 | 401), "{header}: {}", answer.text());
+        // 503: a key id that the issuer can't be asked for yet.
+        assert!(matches!(answer.status, 200 | 401 | 503), "{header}: {}", answer.text());
     }
     let crit = json!({"alg": "EdDSA", "kid": "k1", "crit": ["x"], "x": 1});
     kit.refuses("crit", &kit.with_token(&kit.issuer.sign(&crit, &claims)), 401);

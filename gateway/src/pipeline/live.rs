@@ -171,7 +171,8 @@ impl Live {
 
     /// When the call ends at the latest, unless it has ended.
     pub fn end(&self) -> Option<Instant> {
-        self.parts.as_ref().map(|parts| parts.exchange.end())
+        let asking = self.asking.as_ref().map(|asking| asking.end);
+        asking.or_else(|| self.parts.as_ref().map(|parts| parts.exchange.end()))
     }
 
     /// What comes next. May be dropped and asked again.

@@ -114,6 +114,8 @@ impl Starter {
         // Open before it is asked, so that the quickest answer finds it.
         let open = self.questions.open(principal, taken.bound.conversation, id.clone());
         let (era, via) = (taken.bound.identified.decoded.era, taken.bound.identified.decoded.admitted.via);
+        let profile = &taken.bound.identified.party.profile;
+        let end = ledger.started() + forward::times(pending.permitted.target(), profile).1;
         let client = id_of(&taken.bound.identified.decoded.message).unwrap_or_else(|| Id::from_number(0));
         Asking {
             question: Some(pending.request(&id)),
@@ -122,7 +124,8 @@ impl Starter {
             id: client,
             era,
             via,
-            rest: Box::pin(self.rest(taken, pending, ledger, open)),
+            end,
+            rest: Box::pin(self.rest(taken, pending, ledger, (open, end))),
         }
     }
 
@@ -131,10 +134,8 @@ impl Starter {
         mut taken: Taken,
         pending: Pending,
         mut ledger: Ledger,
-        open: Open,
+        (open, end): (Open, Instant),
     ) -> Result<Parts, (Bytes, StatusCode)> {
-        let profile = Arc::clone(&taken.bound.identified.party.profile);
-        let end = ledger.started() + forward::times(pending.permitted.target(), &profile).1;
         let confirmed = self.agreed(pending, open, (end, &ledger.server)).await;
         let metered = match confirmed {
             Ok(confirmed) => self.metered(&mut taken, confirmed, &mut ledger).await,
@@ -203,6 +204,9 @@ pub(super) fn late(server: &str) -> Reject {
     Reject::fault(&fault, server)
 }
 
+/// The call that follows on a person's answer, or the message that refuses it with its status.
+type Resting = Pin<Box<dyn Future<Output = Result<Parts, (Bytes, StatusCode)>> + Send>>;
+
 /// A legacy call that waits for a person's answer.
 pub struct Asking {
     /// The question, until it was given out.
@@ -217,8 +221,10 @@ pub struct Asking {
     pub era: Era,
     /// How it came.
     pub via: Via,
+    /// When the call ends at the latest.
+    pub end: Instant,
     /// The answer, and the call that follows; or the message that refuses it.
-    pub rest: Pin<Box<dyn Future<Output = Result<Parts, (Bytes, StatusCode)>> + Send>>,
+    pub rest: Resting,
 }
 
 impl Asking {

@@ -99,7 +99,8 @@ impl Issued {
         let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
         let failed = |_| "no key could be made";
         let document = EcdsaKeyPair::generate_pkcs8(algorithm, &random).map_err(failed)?;
-        let key = EcdsaKeyPair::from_pkcs8(algorithm, document.as_ref(), &random)?;
+        let key = EcdsaKeyPair::from_pkcs8(algorithm, document.as_ref(), &random)
+            .map_err(|rejected| rejected.to_string())?;
         // An uncompressed point: 4, then x and y of 32 bytes each.
         let (x, y) =
             key.public_key().as_ref().get(1..).unwrap_or_default().split_at_checked(32).ok_or("no point")?;

@@ -29,8 +29,8 @@ pub(crate) async fn run(stage: &Stage, plan: &Plan, tally: &mut Tally) -> Result
         let mut samples = [Sample::default(), Sample::default(), Sample::default()];
         for turn in 0..3 {
             let at = (turn + round) % 3;
-            if let (Some(place), Some(sample)) = (places.get(at), samples.get_mut(at)) {
-                *sample = sample(SCALE, place, plan, &ours, tally).await?;
+            if let (Some(place), Some(taken)) = (places.get(at), samples.get_mut(at)) {
+                *taken = sample(SCALE, place, plan, &ours, tally).await?;
             }
         }
         rounds.push(samples);

@@ -137,7 +137,8 @@ async fn a13_unknown_key_ids_cost_one_fetch_for_each_cooldown() {
     assert!(bench.keys.present(&bench.token("k1", NOW + 60), at(NOW)).await.is_ok());
     for n in 0..1000 {
         let token = bench.token(&format!("random-{n}"), NOW + 60);
-        assert_eq!(bench.keys.present(&token, at(NOW)).await.unwrap_err(), Denied::Invalid("unknown_key"));
+        let held = bench.keys.present(&token, at(NOW)).await.unwrap_err();
+        assert!(matches!(held, Denied::Unavailable(_)), "it may be a new key: {held:?}");
     }
     assert_eq!(bench.asked(), 1, "within the first cooldown");
     tokio::time::advance(Timing::default().cooldown).await;

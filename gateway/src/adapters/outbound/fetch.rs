@@ -77,7 +77,9 @@ impl Fetcher {
     /// # Errors
     /// See [`FetchError`].
     pub async fn get(&self, url: &str, cap: usize) -> Result<Document, FetchError> {
-        self.fetch(Method::GET, url, Bytes::new(), HeaderMap::new(), cap).await
+        let url = self.rules.url(url)?;
+        let request = request(Method::GET, &url, Bytes::new(), HeaderMap::new())?;
+        self.fetch(&url, request, cap).await
     }
 
     /// POSTs a form; the answer has at most `cap` bytes.
@@ -94,20 +96,18 @@ impl Fetcher {
             headers.insert(header::AUTHORIZATION, value);
         }
         let body = Bytes::copy_from_slice(form.body.expose().as_bytes());
-        self.fetch(Method::POST, url, body, headers, cap).await
+        let url = self.rules.url(url)?;
+        let request = request(Method::POST, &url, body, headers)?;
+        self.fetch(&url, request, cap).await
     }
 
     async fn fetch(
         &self,
-        method: Method,
-        url: &str,
-        body: Bytes,
-        headers: HeaderMap,
+        url: &Url,
+        request: Request<Full<Bytes>>,
         cap: usize,
     ) -> Result<Document, FetchError> {
-        let url = self.rules.url(url)?;
-        let conns = self.conns(&url)?;
-        let request = request(method, &url, body, headers)?;
+        let conns = self.conns(url)?;
         let exchange = async {
             let response =
                 conns.send(request).await.map_err(|fault| FetchError::Broken(fault.detail.clone()))?;

@@ -170,7 +170,7 @@ where
 async fn an_answer_that_comes_before_the_request_is_taken_is_heard_and_ends_the_connection() {
     let address = plain(|mut stream| async move {
         let mut start = [0; 512];
-        stream.read(&mut start).await.unwrap();
+        assert!(stream.read(&mut start).await.unwrap() > 0);
         let early = b"HTTP/1.1 413 X\r\ncontent-type: text/plain\r\ncontent-length: 3\r\n\r\nbig";
         stream.write_all(early).await.unwrap();
         pending::<()>().await;
@@ -193,7 +193,7 @@ async fn idle_connections_end_after_four_seconds() {
         let told = told.clone();
         async move {
             let mut part = [0; 4096];
-            stream.read(&mut part).await.unwrap();
+            assert!(stream.read(&mut part).await.unwrap() > 0);
             let Do::Send(bytes) = reply(200, &json!({})).remove(0) else { return };
             stream.write_all(&bytes).await.unwrap();
             let start = Instant::now();
@@ -219,7 +219,7 @@ async fn no_more_than_256_idle_connections_are_kept() {
         let come = come.clone();
         async move {
             let mut part = [0; 4096];
-            stream.read(&mut part).await.unwrap();
+            assert!(stream.read(&mut part).await.unwrap() > 0);
             come.send_modify(|n| *n += 1);
             // All are answered once the last has come.
             come.subscribe().wait_for(|n| *n >= 257).await.unwrap();

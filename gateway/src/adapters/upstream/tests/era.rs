@@ -167,7 +167,7 @@ async fn a_400_with_invalid_params_is_reason_to_ask_for_the_era_again_and_repeat
             client.core.forget_suspicion();
             modern.store(!start, Ordering::SeqCst);
             let first = run(&client, call.clone()).await.unwrap();
-            let sent = fake.count(&call.method);
+            let sent = fake.count(call.method);
             if call.method == "tools/call" {
                 assert_eq!((first.outcome.is_err(), sent), (true, 2), "a 400 proves nothing");
             } else {
