@@ -1,6 +1,7 @@
 //! The command line: one file per command, each returning an exit code. 0: done, 1: it failed, 2: the command
 //! line itself is wrong.
 
+pub mod audit;
 pub mod check;
 pub mod demo;
 pub mod import;
@@ -36,6 +37,7 @@ enum Command {
     Tools(tools::ToolsArgs),
     Import(import::ImportArgs),
     Schema(schema::SchemaArgs),
+    Audit(audit::AuditArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -63,6 +65,7 @@ pub fn main() -> u8 {
         Command::Check(args) => check::run(&args, &mut out, &mut err),
         Command::Tools(args) => tools::run(&args, &mut out, &mut err),
         Command::Import(args) => import::run(&args, &mut out, &mut err),
+        Command::Audit(args) => audit::run(&args, &mut out, &mut err),
         Command::Schema(args) => schema::run(&args, &mut out, &mut err),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "tollgate", &mut out);

@@ -24,6 +24,7 @@ pub use context::Env;
 pub use problem::Problem;
 pub use schema::schema;
 pub use secret::Secret;
+pub(crate) use units::duration;
 
 use std::io::Read as _;
 use std::path::Path;

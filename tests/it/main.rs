@@ -3,6 +3,7 @@
 
 mod admin;
 mod aged;
+mod audit_cli;
 mod cancel;
 mod cli;
 mod drain;
