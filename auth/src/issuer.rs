@@ -155,6 +155,11 @@ impl Issuer {
         &self.hierarchy
     }
 
+    /// What `aud` names this gateway, in no particular order; at least one.
+    pub fn audiences(&self) -> impl Iterator<Item = &str> {
+        self.audiences.iter().map(String::as_str)
+    }
+
     /// Whether this value of `aud` is us: equal, not a part of it.
     pub fn is_audience(&self, aud: &str) -> bool {
         self.audiences.contains(aud)

@@ -1,5 +1,10 @@
-//! What stands behind the ports: real servers and child processes.
+//! What stands behind the ports: real servers and child processes, proof of callers, credentials for servers.
 
 pub mod child;
+pub mod credentials;
+pub mod keys;
+pub mod limiter;
+pub mod nonces;
+pub mod outbound;
 pub mod pipe;
 pub mod upstream;

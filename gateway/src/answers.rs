@@ -4,6 +4,7 @@
 pub mod card;
 mod identity;
 mod lists;
+pub mod oauth;
 pub mod stream;
 
 use std::sync::Arc;

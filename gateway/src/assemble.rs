@@ -12,19 +12,26 @@ use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 
 use crate::adapters::child::Slots;
+use crate::adapters::credentials::Issue;
+use crate::adapters::keys::{Documents, Keyring, Obtain};
+use crate::adapters::outbound::Fetcher;
 use crate::adapters::upstream::{Deps, ServerClient};
+use crate::adapters::{limiter, nonces};
 use crate::catalog::member::{Member, Shared};
 use crate::catalog::{Catalog, Owners};
-use crate::config::Checked;
+use crate::config::{self, Checked};
 use crate::gate::{Gate, Snapshot};
 use crate::inflight::Inflight;
-use crate::ports::clock::SystemClock;
+use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::journal::NoJournal;
-use crate::ports::keys::NoKeys;
+use crate::ports::keys::{Keys, NoKeys};
 use crate::ports::upstream::Client;
 use crate::profiles::Profiles;
+use crate::questions::Questions;
+use crate::runs::Runs;
 use crate::seal::Sealer;
 use crate::sessions::Sessions;
+use crate::stages::limit::Limits;
 use crate::stages::record::Book;
 
 /// Child processes of all servers together.
@@ -44,7 +51,10 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
     let config = Arc::new(config);
     let (changed, _) = broadcast::channel(CHANGES);
     let owners = Owners::default();
-    let deps = Deps { slots: Arc::new(Slots::new(MAX_CHILDREN)), clock: Arc::new(SystemClock) };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let fetcher = Fetcher::new(&config.auth.egress, config.auth.egress_ca.as_deref())?;
+    let issue = Issue { fetcher: Arc::clone(&fetcher), clock: Arc::clone(&clock) };
+    let deps = Deps { slots: Arc::new(Slots::new(MAX_CHILDREN)), clock, issue };
     let shared = Shared {
         lists: config.lists,
         names_max: config.names_max,
@@ -61,7 +71,7 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
     let sealer = Sealer::new(&config.keys.seal).ok_or("the system gives no random bytes")?;
     let snapshot = Snapshot {
         profiles: profiles(&config),
-        keys: Arc::new(NoKeys),
+        keys: keys(&config.auth, fetcher)?,
         catalog,
         sessions: Sessions::new(sealer.clone(), config.legacy.session_ttl),
         sealer,
@@ -71,6 +81,10 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
         snapshot: ArcSwap::from_pointee(snapshot),
         book,
         clock: Arc::new(SystemClock),
+        limits: Arc::new(Limits::new(Arc::new(limiter::InMemory::default()))),
+        nonces: Arc::new(nonces::InMemory::default()),
+        questions: Questions::default(),
+        runs: Runs::default(),
         inflight: Inflight::default(),
         places: Arc::new(Semaphore::new(config.limits.requests)),
         streams: Arc::new(Semaphore::new(config.limits.streams)),
@@ -80,7 +94,17 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
     }))
 }
 
-fn profiles(config: &Checked) -> Profiles {
+/// What proves callers.
+fn keys(spec: &config::Auth, fetcher: Arc<Fetcher>) -> Result<Arc<dyn Keys>, String> {
+    if !spec.any() {
+        return Ok(Arc::new(NoKeys));
+    }
+    let obtain: Arc<dyn Obtain> = Arc::new(Documents(fetcher));
+    Ok(Arc::new(Keyring::new(spec, &obtain)?))
+}
+
+/// The tasks of a configuration.
+pub fn profiles(config: &Checked) -> Profiles {
     let all = config.tasks.iter().map(|task| Arc::clone(&task.profile));
     Profiles::new(all, config.default_task.as_deref(), config.listen.ip().to_canonical().is_loopback())
 }
@@ -93,7 +117,8 @@ pub async fn warm_up(gate: Arc<Gate>) {
         tokio::spawn(Arc::clone(member).follow());
     }
     let client = nobody();
-    let all = snap.catalog.members().iter().map(|member| async {
+    let shared = snap.catalog.members().iter().filter(|member| !member.spec.per_principal());
+    let all = shared.map(|member| async {
         let lists = EntryKind::ALL.map(|kind| member.manifest(kind, &client, MAX_WARM_UP));
         join_all(lists).await;
     });

@@ -4,8 +4,11 @@
 pub mod audit;
 pub mod check;
 pub mod demo;
+pub mod explain;
 pub mod import;
 mod log;
+mod names;
+mod principal;
 pub mod schema;
 pub mod serve;
 pub mod stdio;
@@ -35,6 +38,7 @@ enum Command {
     Stdio(stdio::StdioArgs),
     Check(check::CheckArgs),
     Tools(tools::ToolsArgs),
+    Explain(explain::ExplainArgs),
     Import(import::ImportArgs),
     Schema(schema::SchemaArgs),
     Audit(audit::AuditArgs),
@@ -63,6 +67,7 @@ pub fn main() -> u8 {
         Command::Serve(args) => serve::run(&args, &mut out, &mut err),
         Command::Stdio(args) => stdio::run(&args, &mut err),
         Command::Check(args) => check::run(&args, &mut out, &mut err),
+        Command::Explain(args) => explain::run(&args, &mut out, &mut err),
         Command::Tools(args) => tools::run(&args, &mut out, &mut err),
         Command::Import(args) => import::run(&args, &mut out, &mut err),
         Command::Audit(args) => audit::run(&args, &mut out, &mut err),

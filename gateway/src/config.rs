@@ -15,12 +15,14 @@ mod secret;
 mod structure;
 mod units;
 
+pub(crate) use check::assertion_key;
 pub use checked::{
-    ByTool, Checked, FrontLimits, HttpKind, HttpServer, Isolation, Keys, Legacy, Lists, Log, LogFormat,
+    Assertion, Auth, ByTool, Checked, ClientCertificates, FixedToken, FrontLimits, Grantor, Held, HeldClient,
+    HttpKind, HttpServer, Introspection, Isolation, KeySource, Keys, Legacy, Lists, Log, LogFormat, Outgoing,
     Server, ServerPolicy, SessionIds, StdioServer, Task, Timeouts, TlsFiles, ToolRules, ToolTimeouts,
-    Transport,
+    Transport, Trusted,
 };
-pub use context::Env;
+pub use context::{Env, read_secret};
 pub use problem::Problem;
 pub use schema::schema;
 pub use secret::Secret;

@@ -14,10 +14,14 @@ use crate::inflight::Inflight;
 use crate::ports::clock::Clock;
 use crate::ports::journal::Ending;
 use crate::ports::keys::Keys;
+use crate::ports::nonces::Nonces;
 use crate::profiles::{Party, Profiles};
+use crate::questions::Questions;
 use crate::reject::Reject;
+use crate::runs::Runs;
 use crate::seal::Sealer;
 use crate::sessions::{Session, Sessions};
+use crate::stages::limit::Limits;
 use crate::stages::record::{Book, Ledger};
 use crate::stages::session::Desk;
 
@@ -45,6 +49,14 @@ pub struct Gate {
     pub book: Book,
     /// The wall clock.
     pub clock: Arc<dyn Clock>,
+    /// Counters of rates, concurrency and budgets.
+    pub limits: Arc<Limits>,
+    /// Used confirmations.
+    pub nonces: Arc<dyn Nonces>,
+    /// Questions that legacy clients are asked.
+    pub questions: Questions,
+    /// Runs that nobody names.
+    pub runs: Runs,
     /// Calls that can be cancelled by id.
     pub inflight: Inflight,
     /// Places for requests being served.
@@ -61,8 +73,9 @@ pub struct Gate {
 
 impl Gate {
     /// What session checks need.
-    pub fn desk<'a>(&self, snap: &'a Snapshot, party: &'a Party, host: Option<&'a Session>) -> Desk<'a> {
-        Desk { legacy: &snap.config.legacy, sessions: &snap.sessions, party, host, now: self.clock.now() }
+    pub fn desk<'a>(&'a self, snap: &'a Snapshot, party: &'a Party, host: Option<&'a Session>) -> Desk<'a> {
+        let (legacy, sessions) = (&snap.config.legacy, &snap.sessions);
+        Desk { legacy, sessions, runs: &self.runs, party, host, now: self.clock.now() }
     }
 
     /// Records a refusal that came before the message was known. The id is that of the record.

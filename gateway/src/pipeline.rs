@@ -5,6 +5,7 @@
 pub mod front;
 pub mod live;
 pub mod reply;
+mod start;
 
 use std::sync::Arc;
 
@@ -13,25 +14,26 @@ use http::StatusCode;
 use mcp::era::Era;
 use mcp::json::Raw;
 use mcp::message::{self, Id, Message};
-use mcp::meta::LogLevel;
 use mcp::method;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 
-use self::live::{Gauge, Live, Parts};
+use self::live::Live;
+use self::start::Starter;
 use crate::answers;
 use crate::gate::{Gate, Host, Snapshot};
 use crate::inflight::Entry;
 use crate::ports::journal::Ending;
-use crate::ports::upstream::{Fault, FaultKind};
 use crate::reject::Reject;
 use crate::stages::admit::Via;
 use crate::stages::authorize;
+use crate::stages::confirm::ask::Pending;
+use crate::stages::confirm::{self, Next};
 use crate::stages::decode::{self, Decoded, id_of};
-use crate::stages::forward::{self, Ask};
+use crate::stages::forward;
 use crate::stages::identify::Identified;
-use crate::stages::limit::{self, Metered};
+use crate::stages::limit::{self, Caller, Metered};
 use crate::stages::record::Ledger;
 use crate::stages::route::{self, Local, Routed};
 use crate::stages::screen::Screen;
@@ -69,6 +71,10 @@ enum Checked {
     Local(Outcome),
     /// The call may go.
     Call(Box<Metered>),
+    /// A person is asked, and the client calls again.
+    Again(Raw),
+    /// A person is asked while the call waits.
+    Wait(Box<Pending>),
 }
 
 impl Gate {
@@ -127,7 +133,17 @@ impl Gate {
                 };
                 match checked {
                     Ok(Checked::Call(metered)) => {
-                        return Outcome::Live(Box::new(self.call(snap, *taken, *metered, ledger)));
+                        let parts = Starter::new(self, snap).call(*taken, *metered, ledger);
+                        return Outcome::Live(Box::new(Live::new(parts)));
+                    }
+                    Ok(Checked::Wait(pending)) => {
+                        let asking = Starter::new(self, snap).ask(*taken, *pending, ledger);
+                        return Outcome::Live(Box::new(Live::asking(asking)));
+                    }
+                    Ok(Checked::Again(result)) => {
+                        ledger.close(Ending::Asked);
+                        let id = id.unwrap_or_else(|| Id::from_number(0));
+                        return Outcome::Answer(message::result(&id, &result), None);
                     }
                     Ok(Checked::Local(outcome)) => {
                         ledger.close(Ending::Ok);
@@ -139,6 +155,9 @@ impl Gate {
         };
         ledger.blame(&reject);
         ledger.close(Ending::Refused);
+        if let (Some(id), true) = (&id, reject.why.is_tool_error() && ledger.method == method::TOOLS_CALL) {
+            return Outcome::Answer(answer_to(&reject, id, era, &ledger), None);
+        }
         let status = reject.why.status(era);
         Outcome::Refused(reject.id(id), status, Arc::clone(&ledger.call_id))
     }
@@ -158,52 +177,27 @@ impl Gate {
         };
         ledger.server.clone_from(&target.member.spec.id);
         ledger.name.clone_from(&target.name);
-        let end = ledger.started() + forward::times(&target).1;
-        let late = |_| {
-            let fault = Fault::early(FaultKind::Timeout, "the total time ran out before the call was sent");
-            Reject::fault(&fault, &ledger.server)
-        };
-        let permitted = authorize::authorize(bound, *target);
-        let permitted = timeout_at(end, permitted).await.map_err(late)??;
+        let party = &bound.identified.party;
+        let end = ledger.started() + forward::times(&target, &party.profile).1;
+        let permitted = authorize::authorize(bound, *target, self.clock.now());
+        let permitted = timeout_at(end, permitted).await.map_err(|_| start::late(&ledger.server))??;
         if let Some(entry) = permitted.found().and_then(|found| found.entry()) {
             decode::check_params(&bound.identified.decoded, &entry.params)?;
         }
-        let metered = limit::limit(permitted, taken.place.take())?;
-        ledger.intent(&metered.permitted.target().own).await?;
-        Ok(Checked::Call(Box::new(metered)))
-    }
-
-    fn call(&self, snap: &Snapshot, taken: Taken, metered: Metered, ledger: Ledger) -> Live {
-        let Taken { bound, entry, .. } = taken;
-        let decoded = bound.identified.decoded;
-        let id = id_of(&decoded.message).unwrap_or_else(|| Id::from_number(0));
-        let wanted = match &bound.session {
-            Some(session) => session.state.level(),
-            None => decoded.meta.log_level.as_ref().and_then(Raw::string).and_then(|l| LogLevel::parse(&l)),
-        };
-        let mut screen = Screen::new(decoded.era, id, bound.client.capabilities.clone());
-        screen.token.clone_from(&decoded.meta.progress_token);
-        screen.level = wanted;
-        let ask = Ask {
-            extra: decode::extra_params(&decoded.admitted, decoded.era),
-            meta: decoded.meta.rest,
-            client: bound.client,
-            log_level: wanted.map(|level| Raw::from_str_value(level.as_str())),
-            progress: decoded.meta.progress_token.is_some(),
-            session: bound.key,
-            call_id: Arc::clone(&ledger.call_id),
-            started: ledger.started(),
-        };
-        Live::new(Parts {
-            exchange: forward::forward(metered, ask),
-            screen,
-            ledger,
-            entry,
-            via: decoded.admitted.via,
-            grace: snap.config.legacy.resume_grace,
-            gauge: Gauge::call(&self.book.metrics),
-            closing: self.closing.clone(),
-        })
+        let rated = self.limits.rate(Caller { party, run: &bound.run }, permitted).await?;
+        let decoded = &bound.identified.decoded;
+        // A batch is answered as a whole, and `initialize` may not come with it.
+        let streams = !decoded.batched;
+        let (sealer, nonces, now) = (&snap.sealer, &*self.nonces, self.clock.now());
+        let desk = confirm::Desk { sealer, nonces, now, streams };
+        match confirm::confirm(&desk, bound, rated).await? {
+            Next::Again(result) => Ok(Checked::Again(result)),
+            Next::Wait(pending) => Ok(Checked::Wait(pending)),
+            Next::Go(confirmed) => {
+                let metered = Starter::new(self, snap).metered(taken, *confirmed, ledger).await?;
+                Ok(Checked::Call(Box::new(metered)))
+            }
+        }
     }
 
     async fn local(
@@ -214,6 +208,9 @@ impl Gate {
         host: Option<&Host>,
     ) -> Result<Outcome, Reject> {
         let asking = answers::Asking { snap, bound, now: self.clock.now() };
+        if let Message::Response(response) = &bound.identified.decoded.message {
+            self.questions.answer(bound.identified.party.who.owner, bound.conversation, response);
+        }
         let Some(id) = id_of(&bound.identified.decoded.message) else {
             if let Local::Cancelled(Some(id)) = local {
                 self.inflight.cancel(bound.conversation, &id);
@@ -237,6 +234,14 @@ fn cancelled(bound: &Bound, id: Option<Id>) -> Outcome {
             Outcome::Answer(Screen::new(Era::Legacy, id, Raw::empty_object()).cancelled(), None)
         }
         _ => Outcome::Accepted,
+    }
+}
+
+/// The message that tells a client of a refusal.
+fn answer_to(reject: &Reject, id: &Id, era: Era, ledger: &Ledger) -> Bytes {
+    match reject.why.is_tool_error() && ledger.method == method::TOOLS_CALL {
+        true => message::result(id, &reject.tool_result(era, &ledger.call_id)),
+        false => message::error(Some(id), &reject.error(&ledger.call_id)),
     }
 }
 

@@ -3,4 +3,6 @@
 pub mod clock;
 pub mod journal;
 pub mod keys;
+pub mod limiter;
+pub mod nonces;
 pub mod upstream;

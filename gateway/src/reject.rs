@@ -3,14 +3,18 @@
 //! internal detail are separate fields: the detail never leaves the process.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use http::StatusCode;
 use mcp::code;
 use mcp::era::Era;
-use mcp::json::{ObjectWriter, Raw};
+use mcp::json::{ArrayWriter, ObjectWriter, Raw};
 use mcp::message::{Id, RpcError};
 
 use crate::ports::upstream::{Fault, FaultKind};
+
+/// The key in `_meta` of a refused call's result.
+pub const REFUSAL: &str = "dev.tollgate/refusal";
 
 /// Whose doing a rejection is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +64,8 @@ pub enum Why {
     NoCredential,
     /// A credential that proves nobody here.
     Credential,
+    /// The credential has ended while the answer was still being sent.
+    Ended,
     /// Credentials can't be checked now.
     KeysAway,
     /// A task that the caller is not admitted to.
@@ -70,6 +76,28 @@ pub enum Why {
     Scope,
     /// Too many calls in too short a time.
     Rate,
+    /// A condition of the task does not hold.
+    Rule,
+    /// The arguments break the tool's input schema.
+    Arguments,
+    /// A budget is spent.
+    Budget,
+    /// Too many calls of this caller at once.
+    Concurrency,
+    /// Limits can't be checked now.
+    LimitsAway,
+    /// A person said no, or nothing.
+    Declined,
+    /// An answer to a question that is void: too old, used before, or not for this call.
+    Confirm,
+    /// The call must be confirmed and this client can't ask.
+    Unasked,
+    /// The client did not declare a capability that is needed.
+    Capability,
+    /// The result is larger than the task allows.
+    ResultSize,
+    /// Secrets can't be taken out so that something valid is left.
+    Unscreened,
     /// A legacy request without a session.
     NoSession,
     /// A session that is unknown, expired or closed.
@@ -139,11 +167,23 @@ impl Why {
             Why::Method => (404, code::METHOD_NOT_FOUND, "method", Client, false),
             Why::NoCredential => (401, code::INVALID_REQUEST, "no_credential", Client, false),
             Why::Credential => (401, code::INVALID_REQUEST, "credential", Client, false),
+            Why::Ended => (200, code::INVALID_REQUEST, "credential_ended", Client, false),
             Why::KeysAway => (503, code::INTERNAL, "keys_unavailable", Gateway, true),
             Why::Task => (403, code::INVALID_REQUEST, "task", Client, false),
             Why::Run => (400, code::INVALID_REQUEST, "run", Client, false),
             Why::Scope => (403, code::INVALID_REQUEST, "insufficient_scope", Client, false),
             Why::Rate => (429, code::RATE, "rate_limited", Client, true),
+            Why::Rule => (200, code::INVALID_REQUEST, "rule", Client, false),
+            Why::Arguments => (200, code::INVALID_PARAMS, "arguments", Client, false),
+            Why::Budget => (200, code::RATE, "budget", Client, false),
+            Why::Concurrency => (200, code::RATE, "concurrency", Client, true),
+            Why::LimitsAway => (503, code::INTERNAL, "limits_unavailable", Gateway, true),
+            Why::Declined => (200, code::INVALID_REQUEST, "confirm_declined", Client, false),
+            Why::Confirm => (200, code::INVALID_REQUEST, "confirm_void", Client, false),
+            Why::Unasked => (200, code::INVALID_REQUEST, "confirm_unavailable", Client, false),
+            Why::Capability => (400, code::MISSING_CAPABILITY, "missing_capability", Client, false),
+            Why::ResultSize => (200, code::SCHEMA, "result_too_large", Server, false),
+            Why::Unscreened => (200, code::SCHEMA, "unscreened", Server, false),
             Why::NoSession => (400, code::INVALID_REQUEST, "no_session", Client, false),
             Why::SessionGone => (404, code::INVALID_REQUEST, "session_gone", Client, false),
             Why::Unknown => (200, code::INVALID_PARAMS, "unknown", Client, false),
@@ -162,6 +202,23 @@ impl Why {
         };
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Row { status, code, label, side, retryable }
+    }
+
+    /// Whether the answer to a tool call is a result that a model can act on (`isError: true`) instead of an error.
+    /// Answers to other methods have no such form: they are the row's error.
+    pub fn is_tool_error(self) -> bool {
+        matches!(
+            self,
+            Why::Rule
+                | Why::Arguments
+                | Why::Budget
+                | Why::Concurrency
+                | Why::Declined
+                | Why::Confirm
+                | Why::Unasked
+                | Why::ResultSize
+                | Why::Unscreened
+        )
     }
 
     /// The HTTP status for a client of this era: legacy clients take a 404 as the end of their session, so an
@@ -189,12 +246,28 @@ pub struct Reject {
     pub id: Option<Id>,
     /// The server whose failure it is.
     pub server: Option<String>,
+    /// All scopes that the call needs, for [`Why::Scope`].
+    pub scopes: Vec<String>,
+    /// The value of `WWW-Authenticate`.
+    pub challenge: Option<String>,
+    /// When the same call may be made again, where that is known.
+    pub retry_after: Option<Duration>,
 }
 
 impl Reject {
     /// A rejection with its public text.
     pub fn new(why: Why, public: impl Into<Cow<'static, str>>) -> Reject {
-        Reject { why, public: public.into(), detail: None, data: None, id: None, server: None }
+        Reject {
+            why,
+            public: public.into(),
+            detail: None,
+            data: None,
+            id: None,
+            server: None,
+            scopes: Vec::new(),
+            challenge: None,
+            retry_after: None,
+        }
     }
 
     /// The same with a detail for the log.
@@ -211,10 +284,24 @@ impl Reject {
         self
     }
 
+    /// The same with all scopes that the call needs, at once.
+    #[must_use]
+    pub fn needs(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Reject {
+        self.scopes = scopes.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// The same for a known request id.
     #[must_use]
     pub fn id(mut self, id: Option<Id>) -> Reject {
         self.id = id;
+        self
+    }
+
+    /// The same for a call that may be repeated after this time.
+    #[must_use]
+    pub fn after(mut self, wait: Duration) -> Reject {
+        self.retry_after = Some(wait);
         self
     }
 
@@ -246,10 +333,41 @@ impl Reject {
             if let Some(server) = &self.server {
                 data.string("server", server);
             }
-            data.boolean("retryable", row.retryable);
+            self.retry(&mut data);
             data.string("call_id", call_id);
             data.finish()
         });
         RpcError { code: row.code, message: self.public.to_string(), data: Some(data) }
+    }
+
+    /// Whether and when the same call may be made again.
+    fn retry(&self, into: &mut ObjectWriter) {
+        into.boolean("retryable", self.why.row().retryable || self.retry_after.is_some());
+        if let Some(wait) = self.retry_after {
+            into.integer("retry_after_ms", i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// The result of a tool call that was refused: the text for a model, and why for a program in
+    /// `_meta["dev.tollgate/refusal"]`, an object with `reason`, `retryable`, `retry_after_ms` where it is known, and
+    /// `call_id`.
+    pub fn tool_result(&self, era: Era, call_id: &str) -> Raw {
+        let mut text = ObjectWriter::new();
+        text.string("type", "text").string("text", &self.public);
+        let mut content = ArrayWriter::new();
+        content.push(&text.finish());
+        let mut refusal = ObjectWriter::new();
+        refusal.string("reason", self.why.row().label);
+        self.retry(&mut refusal);
+        refusal.string("call_id", call_id);
+        let mut meta = ObjectWriter::new();
+        meta.raw(REFUSAL, &refusal.finish());
+        let mut result = ObjectWriter::new();
+        if era == Era::Modern {
+            result.string("resultType", "complete");
+        }
+        result.raw("content", &content.finish()).boolean("isError", true);
+        result.raw("_meta", &meta.finish());
+        result.finish()
     }
 }

@@ -17,8 +17,8 @@ const VERSION: u8 = 1;
 const KEY_ID: usize = 4;
 const SALT: usize = 16;
 const HEAD: usize = 1 + KEY_ID + SALT;
-/// Longer tokens are refused before they are decoded.
 const MAX_TOKEN: usize = 8 * 1024;
+const MAX_STATE: usize = 96 * 1024;
 
 /// What a token is for. Each use has its own keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +27,8 @@ pub enum Use {
     Session,
     /// A cursor of a list.
     Cursor,
+    /// A `requestState` of a confirmation; it may hold a server's own.
+    Confirm,
 }
 
 impl Use {
@@ -34,6 +36,15 @@ impl Use {
         match self {
             Use::Session => b"tollgate session v1",
             Use::Cursor => b"tollgate cursor v1",
+            Use::Confirm => b"tollgate confirm v1",
+        }
+    }
+
+    /// Longer tokens are refused before they are decoded, in bytes.
+    fn most(self) -> usize {
+        match self {
+            Use::Session | Use::Cursor => MAX_TOKEN,
+            Use::Confirm => MAX_STATE,
         }
     }
 }
@@ -90,7 +101,7 @@ impl Sealer {
 
     /// Opens a token that was sealed for this use with one of the keys. None says no more than that it is not one.
     pub fn open(&self, what: Use, token: &str) -> Option<Vec<u8>> {
-        if token.len() > MAX_TOKEN {
+        if token.len() > what.most() {
             return None;
         }
         let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;

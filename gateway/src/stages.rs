@@ -3,6 +3,8 @@
 
 pub mod admit;
 pub mod authorize;
+pub mod challenge;
+pub mod confirm;
 pub mod decode;
 pub mod forward;
 pub mod identify;

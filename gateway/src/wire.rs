@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -28,6 +29,8 @@ pub struct Head {
     pub tls: bool,
     /// Whether the request came over HTTP/2.
     pub version_h2: bool,
+    /// The client's certificate (DER), issued by a trusted authority as TLS has checked.
+    pub certificate: Option<Arc<[u8]>>,
 }
 
 /// The `Host` of a request, lower case; None when it is missing or no text.

@@ -17,6 +17,8 @@ pub struct Metrics {
     seconds: HistogramVec,
     rejects: IntCounterVec,
     dropped: IntCounterVec,
+    redactions: IntCounterVec,
+    prices: IntCounterVec,
     up: IntGaugeVec,
     inflight: IntGauge,
     streams: IntGauge,
@@ -45,6 +47,14 @@ impl Metrics {
             ),
             &["server", "kind"],
         )?;
+        let redactions = IntCounterVec::new(
+            Opts::new("tollgate_redactions_total", "Secrets and personal data taken out, by rule."),
+            &["rule"],
+        )?;
+        let prices = IntCounterVec::new(
+            Opts::new("tollgate_unusable_prices_total", "Calls whose server reported no usable price."),
+            &["server"],
+        )?;
         let up = IntGaugeVec::new(
             Opts::new("tollgate_upstream_up", "1 when the last contact with the server succeeded, else 0."),
             &["server"],
@@ -57,11 +67,24 @@ impl Metrics {
         registry.register(Box::new(seconds.clone()))?;
         registry.register(Box::new(rejects.clone()))?;
         registry.register(Box::new(dropped.clone()))?;
+        registry.register(Box::new(redactions.clone()))?;
+        registry.register(Box::new(prices.clone()))?;
         registry.register(Box::new(up.clone()))?;
         registry.register(Box::new(inflight.clone()))?;
         registry.register(Box::new(streams.clone()))?;
         registry.register(Box::new(build))?;
-        Ok(Metrics { registry, requests, seconds, rejects, dropped, up, inflight, streams })
+        Ok(Metrics {
+            registry,
+            requests,
+            seconds,
+            rejects,
+            dropped,
+            redactions,
+            prices,
+            up,
+            inflight,
+            streams,
+        })
     }
 
     /// Counts one finished request. `method` must come from the protocol's own list, `server` from the
@@ -79,6 +102,16 @@ impl Metrics {
     /// Counts entries that a server listed and that could not be shown.
     pub fn dropped(&self, server: &str, kind: &str, count: u64) {
         self.dropped.with_label_values(&[server, kind]).inc_by(count);
+    }
+
+    /// Counts what a redaction rule took out; `rule` is a built-in or configured name.
+    pub fn redacted(&self, rule: &str, count: u64) {
+        self.redactions.with_label_values(&[rule]).inc_by(count);
+    }
+
+    /// Counts a call whose server reported a price that is none.
+    pub fn bad_price(&self, server: &str) {
+        self.prices.with_label_values(&[server]).inc();
     }
 
     /// Says whether a server answered last time.

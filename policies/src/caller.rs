@@ -161,6 +161,11 @@ impl Principals {
         }
     }
 
+    /// Whether a rule names callers without a credential, so that they are admitted beside those who have one.
+    pub fn names_anonymous(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| spec.anonymous)
+    }
+
     /// Whether anybody could be admitted at all.
     pub fn admits_somebody(&self) -> bool {
         self.spec.as_ref().is_none_or(|spec| {

@@ -101,8 +101,15 @@ impl Price {
 
     /// Reads the report out of a result. Amounts may be numbers or decimals in strings.
     pub fn report(&self, result: &Value) -> Reported {
-        let Some(pointer) = &self.reported else { return Reported::NotAsked };
-        let amount = match result.pointer(pointer) {
+        self.report_of(self.reported.as_deref().and_then(|pointer| result.pointer(pointer)))
+    }
+
+    /// Reads the report out of what stands at the pointer.
+    pub fn report_of(&self, value: Option<&Value>) -> Reported {
+        if self.reported.is_none() {
+            return Reported::NotAsked;
+        }
+        let amount = match value {
             None | Some(Value::Null) => return Reported::Missing,
             Some(Value::Number(number)) => NanoUsd::parse_up(&number.to_string()),
             Some(Value::String(text)) => NanoUsd::parse_up(text),

@@ -47,6 +47,9 @@ pub(crate) fn within(task: &Task, globs: &Globs) -> Vec<Flaw> {
                 format!("'{glob}' has no effect: 'deny' covers it"),
                 "remove it, or deny less",
             ));
+        } else if matches!(by.list, List::Allow | List::Deny) && shadowed(*by, glob, &globs.tools) {
+            let what = format!("'{glob}' has no effect: another pattern of the list covers it");
+            found.push(Flaw::new(place(*by), what, "remove it"));
         } else if by.list != List::Allow && !allow.iter().any(|a| overlap(a, glob)) {
             let fix = "remove it, or allow what it matches";
             found.push(Flaw::new(
@@ -57,6 +60,13 @@ pub(crate) fn within(task: &Task, globs: &Globs) -> Vec<Flaw> {
         }
     }
     found
+}
+
+/// Whether another pattern of the same list matches all that this one does; of two equal ones the later is said.
+fn shadowed(by: By, glob: &Glob, all: &[(By, Glob)]) -> bool {
+    let wins =
+        |other: By, same: bool| other.list == by.list && other != by && (!same || other.index < by.index);
+    all.iter().any(|(other, wide)| covers(wide, glob) && wins(*other, covers(glob, wide)))
 }
 
 /// Where the pattern itself stands.

@@ -178,6 +178,11 @@ impl Task {
         &self.name
     }
 
+    /// See [`Principals::names_anonymous`].
+    pub fn names_anonymous(&self) -> bool {
+        self.principals.names_anonymous()
+    }
+
     /// Whether a caller may use the task at all. `loopback`: whether the connection came over loopback.
     pub fn admits(&self, caller: &Caller, loopback: bool) -> bool {
         self.principals.admit(caller, loopback)

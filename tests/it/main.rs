@@ -4,6 +4,12 @@
 mod admin;
 mod aged;
 mod audit_cli;
+mod auth_in;
+mod auth_keys;
+mod auth_kit;
+mod auth_out;
+mod auth_pages;
+mod auth_tls;
 mod cancel;
 mod cli;
 mod drain;

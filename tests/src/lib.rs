@@ -5,6 +5,7 @@ pub mod client;
 pub mod gateway;
 pub mod host;
 pub mod http;
+pub mod issuer;
 pub mod json;
 pub mod peer;
 pub mod scripted;

@@ -53,14 +53,30 @@ impl Identity {
 
     /// A TLS connection that trusts this certificate alone; gives the protocol agreed by ALPN too.
     pub fn connect(&self, addr: SocketAddr, alpn: &[&str]) -> Result<(Conn, Option<String>), String> {
+        self.connect_as(addr, alpn, None)
+    }
+
+    /// The same, showing a client certificate where there is one.
+    pub fn connect_as(
+        &self,
+        addr: SocketAddr,
+        alpn: &[&str],
+        certified: Option<&Certified>,
+    ) -> Result<(Conn, Option<String>), String> {
         let mut roots = RootCertStore::empty();
         roots.add(self.der.clone()).expect("a root");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
+        let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("versions")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .with_root_certificates(roots);
+        let mut config = match certified {
+            None => builder.with_no_client_auth(),
+            Some(certified) => {
+                let key = PrivateKeyDer::try_from(certified.key.clone()).expect("a key");
+                builder.with_client_auth_cert(vec![certified.der.clone()], key).expect("a usable certificate")
+            }
+        };
         config.alpn_protocols = alpn.iter().map(|p| p.as_bytes().to_vec()).collect();
         let name = ServerName::try_from("localhost").expect("a name");
         let mut tls = ClientConnection::new(Arc::new(config), name).map_err(|e| e.to_string())?;
@@ -78,5 +94,51 @@ impl Identity {
 impl Default for Identity {
     fn default() -> Identity {
         Identity::new()
+    }
+}
+
+/// An authority that issues client certificates.
+pub struct Authority {
+    /// PEM of its certificate.
+    pub cert_pem: String,
+    issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
+}
+
+/// A client's certificate and key.
+pub struct Certified {
+    der: CertificateDer<'static>,
+    key: Vec<u8>,
+}
+
+impl Default for Authority {
+    fn default() -> Authority {
+        Authority::new()
+    }
+}
+
+impl Authority {
+    /// A new one.
+    pub fn new() -> Authority {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let mut params = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.key_usages =
+            vec![rcgen::KeyUsagePurpose::KeyCertSign, rcgen::KeyUsagePurpose::DigitalSignature];
+        let cert = params.self_signed(&key).expect("a certificate");
+        Authority { cert_pem: cert.pem(), issuer: rcgen::Issuer::new(params, key) }
+    }
+
+    /// A client certificate with this name: a URI when it has a scheme, else a DNS name.
+    pub fn issue(&self, name: &str) -> Certified {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let mut params = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+        let text = name.try_into().expect("a name");
+        params.subject_alt_names = vec![match name.contains("://") {
+            true => rcgen::SanType::URI(text),
+            false => rcgen::SanType::DnsName(text),
+        }];
+        params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        let cert = params.signed_by(&key, &self.issuer).expect("a certificate");
+        Certified { der: cert.der().clone(), key: key.serialize_der() }
     }
 }

@@ -3,9 +3,7 @@
 
 mod answer;
 mod back;
-mod body;
 mod compose;
-mod conns;
 mod core;
 mod flight;
 mod greet;
@@ -33,10 +31,11 @@ use self::core::{Core, Known, Way};
 use self::pipes::Pipes;
 use self::server::HttpSide;
 use crate::adapters::child::Slots;
+use crate::adapters::credentials::Issue;
 use crate::config::{self, Transport};
 use crate::ports::clock::Clock;
 use crate::ports::upstream::{
-    Call, Change, Client, Events, Facts, Fault, SessionKey, Upstream, UpstreamStatus,
+    Behalf, Call, Change, Client, Events, Facts, Fault, SessionKey, Upstream, UpstreamStatus,
 };
 
 /// What the clients of all servers share.
@@ -46,6 +45,8 @@ pub struct Deps {
     pub slots: Arc<Slots>,
     /// The wall clock, for what is shown of a server.
     pub clock: Arc<dyn Clock>,
+    /// Makes servers' credentials.
+    pub issue: Issue,
 }
 
 /// The client of one server.
@@ -65,9 +66,9 @@ impl ServerClient {
     /// Makes the client. Nothing is connected or started before the first call; what cannot be used at all (an
     /// unreadable file of authorities) is said by every call.
     pub fn new(spec: Arc<config::Server>, deps: Deps) -> Arc<ServerClient> {
-        let core = Core::new(Arc::clone(&spec), deps.clock);
+        let core = Core::new(Arc::clone(&spec), Arc::clone(&deps.clock));
         let side = match &spec.transport {
-            Transport::Http(http) => match HttpSide::new(&core, http) {
+            Transport::Http(http) => match HttpSide::new(&core, http, &deps.issue) {
                 Ok(side) => Side::Http(side),
                 Err(fault) => {
                     core.note(Some(&fault), false);
@@ -79,9 +80,9 @@ impl ServerClient {
         Arc::new(ServerClient { core, side })
     }
 
-    async fn known(&self) -> Result<Arc<Known>, Fault> {
+    async fn known(&self, behalf: &Behalf) -> Result<Arc<Known>, Fault> {
         match &self.side {
-            Side::Http(side) => side.known().await,
+            Side::Http(side) => side.known(behalf).await,
             Side::Stdio(pipes) => pipes.known().await,
             Side::Broken(fault) => Err(fault.clone()),
         }
@@ -103,10 +104,10 @@ impl Upstream for ServerClient {
     }
 
     async fn facts(&self, client: &Client, session: &SessionKey) -> Result<Arc<Facts>, Fault> {
-        let known = self.known().await?;
+        let known = self.known(&client.behalf).await?;
         if let (Side::Http(side), Way::Modern, true) = (&self.side, known.way, known.is_old()) {
-            let side = Arc::clone(side);
-            tokio::spawn(async move { side.ask().await });
+            let (side, behalf) = (Arc::clone(side), client.behalf.clone());
+            tokio::spawn(async move { side.ask(&behalf).await });
         }
         match (&self.side, known.way) {
             (Side::Http(side), Way::Legacy) => {

@@ -18,6 +18,7 @@ use crate::reject::{Reject, Why};
 use crate::sessions::Owner;
 use crate::stages::admit::Via;
 use crate::stages::decode::Window;
+use crate::stages::session;
 
 /// Instructions of all servers together are cut at this many bytes.
 const MAX_INSTRUCTIONS: usize = 32 * 1024;
@@ -60,7 +61,8 @@ pub(super) async fn initialize(asking: &Asking<'_>) -> Result<Answer, Reject> {
         return Err(Reject::new(Why::Params, "params.capabilities must be an object"));
     }
     let client = Client::new(capabilities, member("clientInfo").filter(Raw::is_object));
-    let merged = merge(asking, &client).await?;
+    let told = session::narrow(&asking.bound.identified.party.profile.task, client.clone());
+    let merged = merge(asking, &told).await?;
     let mut result = ObjectWriter::new();
     result.string("protocolVersion", revision.as_str());
     result.raw("capabilities", &merged.capabilities);

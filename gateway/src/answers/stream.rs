@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::catalog::Changed;
 use crate::config::SessionIds;
 use crate::gate::{Gate, Snapshot};
-use crate::pipeline::live::{Gauge, KEEP_ALIVE};
+use crate::pipeline::live::{self, Gauge, KEEP_ALIVE};
 use crate::pipeline::reply;
 use crate::ports::upstream::SessionKey;
 use crate::profiles::Party;
@@ -26,14 +26,16 @@ use crate::reject::{Reject, Why};
 use crate::sessions::Session;
 use crate::stages::admit::{self, Admitted, Endpoint, Verb};
 use crate::stages::session::{self, SESSION_HEADER};
-use crate::stages::{identify, route};
+use crate::stages::{challenge, identify, route};
 use crate::wire::{Full, Reply};
 
 /// Opens a session's stream of announcements.
 pub async fn open(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
     let (party, session) = match session_of(gate, snap, admitted).await {
         Ok(found) => found,
-        Err(reject) => return gate.refusal(None, &reject).into(),
+        Err(reject) => {
+            return gate.refusal(None, &challenge::dress(&snap.config, admitted, reject)).into();
+        }
     };
     let Ok(place) = Arc::clone(&gate.streams).try_acquire_owned() else {
         return gate.refusal(Some(&party), &Reject::new(Why::Busy, "too many streams are open")).into();
@@ -48,6 +50,7 @@ pub async fn open(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
         closed: session.state.closed().clone(),
         draining: gate.draining.clone(),
         waiting: VecDeque::new(),
+        ends: live::ends(&party.who, gate.clock.now(), snap.config.auth.stream_grace),
         _held: (place, Gauge::stream(&gate.book.metrics)),
     };
     // The first comment goes out at once, so that the client sees the stream open.
@@ -70,7 +73,9 @@ pub async fn close(gate: &Gate, snap: &Arc<Snapshot>, admitted: &Admitted) -> Re
     }
     let (party, session) = match session_of(gate, snap, admitted).await {
         Ok(found) => found,
-        Err(reject) => return gate.refusal(None, &reject).into(),
+        Err(reject) => {
+            return gate.refusal(None, &challenge::dress(&snap.config, admitted, reject)).into();
+        }
     };
     // Here it ends at once; what servers take to end theirs is not the client's to wait for.
     snap.sessions.close(&session);
@@ -106,6 +111,7 @@ pub struct Listener {
     closed: CancellationToken,
     draining: CancellationToken,
     waiting: VecDeque<EntryKind>,
+    ends: Option<Instant>,
     _held: reply::Held,
 }
 
@@ -121,6 +127,7 @@ impl Listener {
                 biased;
                 () = self.closed.cancelled() => return None,
                 () = self.draining.cancelled() => return None,
+                () = live::ended(self.ends) => return None,
                 change = self.changes.recv() => change,
                 () = sleep_until(quiet) => return Some(sse::comment()),
             };

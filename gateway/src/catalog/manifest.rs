@@ -11,6 +11,8 @@ use mcp::json::Raw;
 use mcp::naming;
 use mcp::param::{self, ParamHeaders};
 use mcp::uri::{self, ResultKind};
+use policies::Hints;
+use policies::arguments::Arguments;
 use policies::schema::Schema;
 use ring::digest::{Context, SHA256};
 use tokio::time::Instant;
@@ -28,8 +30,12 @@ pub struct Listed {
     pub exposed_raw: Raw,
     /// Arguments that a modern HTTP server wants mirrored into headers.
     pub params: ParamHeaders,
+    /// A tool's annotations, as the server gave them.
+    pub hints: Hints,
     /// Compiled when a result is first checked against it.
     output: OnceLock<Option<Schema>>,
+    /// Compiled when arguments are first checked against it.
+    input: OnceLock<Option<Arguments>>,
 }
 
 /// One list of one server.
@@ -120,8 +126,12 @@ impl Manifest {
             }
             EntryKind::Resource | EntryKind::Template => entry::rewrite(&checked, kind, &exposed, None),
         };
-        let output = OnceLock::new();
-        Ok(Listed { own: checked.key, exposed, raw: checked.raw, exposed_raw, params, output })
+        let hints = match kind {
+            EntryKind::Tool => raw.get("annotations").map(|said| hints(&said)).unwrap_or_default(),
+            _ => Hints::default(),
+        };
+        let (output, input) = (OnceLock::new(), OnceLock::new());
+        Ok(Listed { own: checked.key, exposed, raw: checked.raw, exposed_raw, params, hints, output, input })
     }
 
     fn add(&mut self, entry: Listed) {
@@ -167,10 +177,33 @@ impl Listed {
         self.output.get_or_init(compile).as_ref()
     }
 
+    /// What the arguments must look like; None when the tool says nothing.
+    pub fn input(&self) -> Option<&Arguments> {
+        let compile = || {
+            let compiled = Arguments::compile(self.raw.get("inputSchema")?.as_str());
+            if let Some(reason) = compiled.unfit() {
+                tracing::warn!(tool = %self.exposed, reason, "arguments can't be checked against the input schema");
+            }
+            Some(compiled)
+        };
+        self.input.get_or_init(compile).as_ref()
+    }
+
     /// The entry for a client of this era, with the server's own names (`plain`) or with exposed ones.
     pub fn for_client(&self, kind: EntryKind, era: Era, plain: bool) -> Raw {
         let raw = if plain { &self.raw } else { &self.exposed_raw };
         entry::for_client(raw, kind, era)
+    }
+}
+
+/// Annotations that are no booleans are as good as absent.
+fn hints(annotations: &Raw) -> Hints {
+    let hint = |name: &str| annotations.get(name).and_then(|hint| hint.boolean());
+    Hints {
+        read_only: hint("readOnlyHint"),
+        destructive: hint("destructiveHint"),
+        idempotent: hint("idempotentHint"),
+        open_world: hint("openWorldHint"),
     }
 }
 

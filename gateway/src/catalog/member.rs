@@ -21,6 +21,9 @@ use crate::ports::upstream::{Change, Client, Facts, Fault, FaultKind, SessionKey
 /// Different sets of client capabilities whose lists are kept.
 const VARIANTS: NonZeroUsize = NonZeroUsize::new(4 * 32).unwrap();
 
+/// The same where each caller has its own credential at the server.
+const CALLERS: NonZeroUsize = NonZeroUsize::new(4 * 256).unwrap();
+
 /// What a list depends on besides the server: its kind and a digest of the client's capabilities.
 type SlotKey = (EntryKind, [u8; 32]);
 
@@ -52,7 +55,7 @@ pub struct Shared {
 }
 
 struct Cell {
-    client: Client,
+    client: Mutex<Client>,
     slot: Mutex<Slot>,
 }
 
@@ -82,7 +85,8 @@ pub enum Name<'a> {
 impl Member {
     /// A server that nothing is known of yet.
     pub fn new(spec: Arc<Server>, upstream: Arc<dyn Upstream>, order: usize, shared: Shared) -> Arc<Member> {
-        Arc::new(Member { spec, upstream, order, shared, slots: Mutex::new(LruCache::new(VARIANTS)) })
+        let slots = if spec.per_principal() { CALLERS } else { VARIANTS };
+        Arc::new(Member { spec, upstream, order, shared, slots: Mutex::new(LruCache::new(slots)) })
     }
 
     /// What the server says of itself.
@@ -169,6 +173,24 @@ impl Member {
         Ok(found(self.manifest(kind, client, patience).await?, name))
     }
 
+    /// An entry by name, of the list as it is known: nothing is looked for at the server.
+    ///
+    /// # Errors
+    /// The server's failure.
+    pub async fn known(
+        self: &Arc<Self>,
+        kind: EntryKind,
+        client: &Client,
+        name: Name<'_>,
+    ) -> Result<Option<Found>, Fault> {
+        Ok(found(self.manifest(kind, client, self.patience()).await?, name))
+    }
+
+    /// Whether an exposed name may be a shortened one: those are as long as names may be, but for a character's bytes.
+    pub fn may_be_short(&self, exposed: &str) -> bool {
+        exposed.len() + 3 >= self.shared.names_max
+    }
+
     /// Reads a list anew and waits for it.
     pub async fn reread(self: &Arc<Self>, kind: EntryKind, client: &Client) {
         let cell = self.cell(kind, client);
@@ -183,8 +205,16 @@ impl Member {
 
     fn cell(&self, kind: EntryKind, client: &Client) -> Arc<Cell> {
         // The name of the client is not part of what a list may depend on.
-        let cell = || Arc::new(Cell { client: client.clone(), slot: Mutex::default() });
-        self.slots.lock().get_or_insert((kind, client.variant), cell).clone()
+        let cell = || Arc::new(Cell { client: Mutex::new(client.clone()), slot: Mutex::default() });
+        let mut variant = client.variant;
+        if !self.spec.per_principal() {
+            return self.slots.lock().get_or_insert((kind, variant), cell).clone();
+        }
+        // What the server shows to one caller is that caller's alone, and is read with the caller's newest credential.
+        variant.iter_mut().zip(client.behalf.variant()).for_each(|(to, from)| *to ^= from);
+        let cell = self.slots.lock().get_or_insert((kind, variant), cell).clone();
+        cell.client.lock().clone_from(client);
+        cell
     }
 
     fn refresh(self: &Arc<Self>, kind: EntryKind, cell: &Arc<Cell>) -> watch::Receiver<()> {
@@ -192,7 +222,8 @@ impl Member {
         if let Some(lead) = lead {
             let (member, cell) = (Arc::clone(self), Arc::clone(cell));
             tokio::spawn(async move {
-                let result = member.read(kind, &cell.client).await.map(Arc::new);
+                let client = cell.client.lock().clone();
+                let result = member.read(kind, &client).await.map(Arc::new);
                 member.note(kind, &result);
                 let landed = cell.slot.lock().land(result, Instant::now());
                 drop(lead);
@@ -322,6 +353,10 @@ impl Member {
     /// Whether its tools are known: read, and if reading fails since then, still within the grace.
     pub fn ready(&self) -> bool {
         let (now, grace) = (Instant::now(), self.shared.lists.grace);
+        // Its lists are its callers' alone: without a caller there is nothing to read.
+        if self.spec.per_principal() {
+            return true;
+        }
         self.slots.lock().iter().filter(|((kind, _), _)| *kind == EntryKind::Tool).any(|(_, cell)| match cell
             .slot
             .lock()

@@ -60,7 +60,11 @@ pub async fn serve(
     started: impl FnOnce(&Addresses, &mut dyn Write) -> io::Result<()>,
 ) -> Result<(), String> {
     let tls = match &config.tls {
-        Some(files) => Some(Certificates::load(&files.cert, &files.key).map_err(|e| e.to_string())?),
+        Some(files) => {
+            let clients = config.auth.clients.as_ref().map(|clients| clients.ca.as_path());
+            let loaded = Certificates::load_with(&files.cert, &files.key, clients);
+            Some(loaded.map_err(|e| e.to_string())?)
+        }
         None => None,
     };
     let scheme = if tls.is_some() { "https" } else { "http" };

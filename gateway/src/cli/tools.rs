@@ -11,7 +11,7 @@ use mcp::era::Era;
 use policies::select::TaskOffer;
 use serde_json::{Value, json};
 
-use super::{load, runtime, task_known};
+use super::{load, names, principal, runtime, task_known};
 use crate::assemble;
 use crate::catalog::manifest::Listed;
 use crate::catalog::member::Member;
@@ -19,17 +19,20 @@ use crate::config::Options;
 use crate::gate::Gate;
 use crate::profiles::Party;
 use crate::stages::authorize;
-use crate::who::Who;
 
 /// Show the tools, prompts and resources that a host would see.
 #[derive(Debug, Args)]
+#[command(after_help = principal::SHAPES)]
 pub struct ToolsArgs {
     /// The configuration file.
     #[arg(short, long, value_name = "FILE")]
     pub config: PathBuf,
-    /// The task to look as.
+    /// The task to look as; without it the caller's own, or the default one.
     #[arg(long)]
     pub task: Option<String>,
+    /// A JSON file that says who looks; without it a caller without a credential. See below.
+    #[arg(long, value_name = "CLAIMS.json")]
+    pub principal: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -41,14 +44,36 @@ pub fn run(args: &ToolsArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     if !task_known(&config, args.task.as_deref(), err) {
         return 1;
     }
+    let who = match principal::read(args.principal.as_deref(), &config) {
+        Ok(who) => who,
+        Err(what) => {
+            writeln!(err, "tollgate: {what}").ok();
+            return 2;
+        }
+    };
+    // Before anything is connected: most tasks are for others.
+    let profiles = assemble::profiles(&config);
+    let offer = TaskOffer { claim: who.claims().0, url: args.task.as_deref(), header: None };
+    let profile = match profiles.choose(&who.caller, offer) {
+        Ok(profile) => profile,
+        Err(why) => {
+            let fix = "--task and --principal say who looks and as what";
+            writeln!(err, "tollgate: {}; {fix}", why.public()).ok();
+            return 1;
+        }
+    };
+    let party = Party { who, profile };
     let Some(runtime) = runtime(err) else { return 1 };
     let seen = runtime.block_on(async {
         let gate = assemble::assemble(config)?;
         assemble::warm_up(Arc::clone(&gate)).await;
-        let seen = look(&gate).await;
+        let seen = look(&gate, &party).await;
+        for warning in names::read(&gate).await.unmatched(&gate.snapshot.load().config) {
+            writeln!(err, "warning: {warning}").ok();
+        }
         gate.draining.cancel();
         assemble::shut_down(&gate, assemble::LAST_WORDS).await;
-        seen
+        Ok::<Seen, String>(seen)
     });
     let seen = match seen {
         Ok(seen) => seen,
@@ -66,11 +91,8 @@ struct Seen {
     failed: bool,
 }
 
-async fn look(gate: &Gate) -> Result<Seen, String> {
+async fn look(gate: &Gate, party: &Party) -> Seen {
     let snap = gate.snapshot.load_full();
-    let who = Who::anonymous();
-    let profile = snap.profiles.choose(&who.caller, TaskOffer::default()).map_err(|why| why.public())?;
-    let party = Party { who, profile };
     let mut servers = Vec::new();
     let mut failed = false;
     for member in snap.catalog.members() {
@@ -78,7 +100,7 @@ async fn look(gate: &Gate) -> Result<Seen, String> {
         let mut trouble = false;
         for kind in EntryKind::ALL {
             let key = kind.result_member();
-            match entries(&party, member, kind).await {
+            match entries(party, member, kind).await {
                 Ok(entries) => set(&mut shown, key, Value::Array(entries)),
                 Err(error) => {
                     trouble = true;
@@ -89,7 +111,7 @@ async fn look(gate: &Gate) -> Result<Seen, String> {
         failed |= trouble;
         servers.push(shown);
     }
-    Ok(Seen { json: json!({ "task": party.task(), "servers": servers }), failed })
+    Seen { json: json!({ "task": party.task(), "servers": servers }), failed }
 }
 
 fn set(object: &mut Value, key: &str, value: Value) {

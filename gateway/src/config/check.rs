@@ -2,6 +2,7 @@
 //! makes a [`Checked`] only when there is none.
 
 mod address;
+mod auth;
 mod bounds;
 mod cost;
 mod credential;
@@ -9,6 +10,7 @@ mod front;
 mod headers;
 mod http_server;
 mod keys;
+mod outgoing;
 mod server;
 mod stdio_server;
 mod tasks;
@@ -20,6 +22,7 @@ use super::problem::Problem;
 use super::raw;
 
 pub(crate) use credential::{looks_secret, names_secret};
+pub(crate) use outgoing::assertion_key;
 pub(crate) use server::valid_id;
 
 /// Turns the raw file into a checked one. `listen` is the command line's override.
@@ -31,7 +34,8 @@ pub(crate) fn check(
     let context = &mut context;
     let root = At::root();
     let front = front::check(raw, listen, context);
-    let servers = server::all(raw, context);
+    let auth = auth::check(raw, context);
+    let servers = server::all(raw, &auth.egress, context);
     let limits = bounds::front(raw.limits.as_ref(), &root.key("limits"), context);
     let names_max = bounds::names(raw.names.as_ref(), &root.key("names"), context);
     let lists = bounds::lists(raw.lists.as_ref(), &root.key("lists"), context);
@@ -53,6 +57,7 @@ pub(crate) fn check(
         h2c: raw.h2c.unwrap_or(false),
         hosts: front.hosts,
         origins: front.origins,
+        auth,
         servers,
         tasks: tasks.all,
         default_task: tasks.default,
@@ -67,11 +72,16 @@ pub(crate) fn check(
     })
 }
 
-/// What tasks and the listener depend on. `auth` is not in this build: nothing proves a caller.
+/// What tasks and the listener depend on, by its text: what is wrong in a section is told there.
 fn ground<'a>(raw: &'a raw::File, front: Option<&front::Front>) -> tasks::Ground<'a> {
+    let auth = raw.auth.as_ref();
+    let issuers = auth.and_then(|auth| auth.issuers.as_ref()).into_iter().flatten();
+    let tokens = auth.and_then(|auth| auth.tokens.as_ref()).into_iter().flatten();
     tasks::Ground {
         loopback: front.is_none_or(|front| front.listen.ip().to_canonical().is_loopback()),
+        issuers: issuers.map(|issuer| issuer.issuer.as_str()).collect(),
+        tokens: tokens.map(|token| token.name.as_str()).collect(),
+        certificates: auth.is_some_and(|auth| auth.clients.is_some()),
         servers: raw.servers.iter().flat_map(|map| map.0.iter().map(|(id, _)| id.as_str())).collect(),
-        ..tasks::Ground::default()
     }
 }

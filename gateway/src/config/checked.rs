@@ -1,6 +1,7 @@
 //! The configuration after all checks: every value has its final type, default and meaning. Nothing here comes
 //! from serde and nothing here can be wrong any more; reading files and variables is already behind us.
 
+mod auth;
 mod policy;
 mod task;
 mod tools;
@@ -14,6 +15,10 @@ use http::{HeaderName, HeaderValue};
 use jiff::civil::Date;
 use url::Url;
 
+pub use self::auth::{
+    Assertion, Auth, ClientCertificates, FixedToken, Grantor, Held, HeldClient, Introspection, KeySource,
+    Outgoing, Trusted,
+};
 pub use policy::ServerPolicy;
 pub(crate) use task::Origin;
 pub use task::Task;
@@ -40,6 +45,8 @@ pub struct Checked {
     pub hosts: Vec<String>,
     /// Values of `Origin` that are served, exactly as browsers send them. The gateway's own origins are not in it.
     pub origins: Vec<String>,
+    /// What proves callers.
+    pub auth: Auth,
     /// In the order of the file.
     pub servers: Vec<Server>,
     /// Named policy profiles, in the order of the file; never empty.
@@ -112,6 +119,8 @@ pub struct HttpServer {
     pub kind: HttpKind,
     /// Sent with every request. None of those that the protocol or HTTP itself sets.
     pub headers: Vec<(HeaderName, Secret)>,
+    /// The credential that it gets.
+    pub credential: Option<Outgoing>,
     /// PEM file of authorities that are trusted for this server instead of the system's.
     pub ca: Option<PathBuf>,
 }
@@ -344,7 +353,11 @@ impl fmt::Debug for HttpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("HttpServer");
         shown.field("url", &self.shown_url()).field("kind", &self.kind);
-        shown.field("headers", &self.headers).field("ca", &self.ca).finish()
+        shown
+            .field("headers", &self.headers)
+            .field("credential", &self.credential)
+            .field("ca", &self.ca)
+            .finish()
     }
 }
 

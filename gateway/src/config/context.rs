@@ -11,6 +11,7 @@ use std::time::Duration;
 use policies::money::NanoUsd;
 use policies::rate::Quota;
 
+use super::checked::Held;
 use super::place::{At, Places};
 use super::problem::Problem;
 use super::raw::amounts::{Money, Rate};
@@ -18,6 +19,7 @@ use super::raw::{Size, Time};
 use super::secret::Secret;
 use super::units;
 
+pub use reference::read_secret;
 pub(crate) use reference::{Reference, variable_name};
 
 /// Looks a variable of the environment up.
@@ -144,6 +146,20 @@ impl Context<'_> {
                 default
             }
         }
+    }
+
+    /// A secret that may only stand here by reference, with the file that it came from.
+    pub(crate) fn held(&mut self, at: &At, text: &str) -> Option<Held> {
+        let Some(reference) = Reference::parse(text) else {
+            self.problem(at, "a credential in the file itself", "name where it is: env:NAME or file:PATH");
+            return None;
+        };
+        let secret = self.fetch(at, &reference)?;
+        let file = match &reference {
+            Reference::File(path) => Some(self.path(path)),
+            Reference::Env(_) => None,
+        };
+        Some(Held { secret, file })
     }
 
     /// A count within its range, if there is one.

@@ -2,6 +2,7 @@
 //! defaults and no rules beyond types and names; those are in `check`.
 
 pub(crate) mod amounts;
+pub(crate) mod auth;
 pub(crate) mod tasks;
 
 use std::borrow::Cow;
@@ -32,6 +33,8 @@ pub(crate) struct File {
     pub(crate) hosts: Option<Vec<String>>,
     /// Values of the Origin header that are served, exactly as browsers send them, such as https://app.example.com.
     pub(crate) origins: Option<Vec<String>>,
+    /// Who may call, and how it is proven. Absent: only callers on this machine, nobody in particular.
+    pub(crate) auth: Option<auth::Auth>,
     /// The MCP servers behind the gateway, by id: `[a-z][a-z0-9-]{0,31}`.
     pub(crate) servers: Option<Servers>,
     /// Names shown to clients.
@@ -97,6 +100,8 @@ pub(crate) struct Server {
     /// Headers sent with every request. A value is literal, or `env:NAME`, `file:PATH`, or a scheme before one of
     /// them (`Bearer env:NAME`). Credentials only by reference.
     pub(crate) headers: Option<Ordered<String>>,
+    /// The credential that the server gets.
+    pub(crate) auth: Option<auth::Outgoing>,
     /// PEM file of the authorities trusted for this server instead of the system's.
     pub(crate) ca: Option<String>,
     /// Program of a server that the gateway starts itself.

@@ -231,6 +231,9 @@ fn describe(schema: Option<&Value>) -> String {
     }
     let pattern = schema.get("pattern").and_then(Value::as_str).unwrap_or_default();
     match schema.get("type") {
+        Some(Value::Array(types)) if types.iter().any(|name| name == "array") => {
+            "write text, or a list of texts".into()
+        }
         Some(Value::Array(_)) if pattern.contains("ms") => DURATION_FORM.into(),
         Some(Value::Array(types)) if types.contains(&Value::from("number")) => MONEY_FORM.into(),
         Some(Value::Array(_)) => SIZE_FORM.into(),

@@ -4,6 +4,7 @@ mod examples;
 mod hostile;
 mod problems;
 mod secrets;
+mod tasks;
 
 use std::time::Duration;
 
@@ -55,8 +56,9 @@ fn defaults() {
     assert_eq!(checked.legacy.session_ids, SessionIds::Sealed);
     assert!(checked.keys.made && checked.keys.seal.len() == 1);
     assert_eq!(checked.log, Log { format: LogFormat::Pretty, level: "info".into() });
-    assert_eq!(checked.tasks, [Task { name: "default".into(), implicit: true }]);
-    assert_eq!(checked.default_task, "default");
+    let [task] = checked.tasks.as_slice() else { panic!("{:?}", checked.tasks) };
+    assert!(task.implicit && task.name == "default" && task.profile.task.is_open());
+    assert_eq!(checked.default_task.as_deref(), Some("default"));
     let server = &checked.servers[0];
     assert_eq!((server.id.as_str(), server.line, server.answer_bytes), ("a", 1, 16 << 20));
     assert_eq!(server.timeouts, Timeouts::default());

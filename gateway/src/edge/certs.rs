@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rustls::crypto::ring;
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{ServerConfig, pki_types};
+use rustls::{RootCertStore, ServerConfig, pki_types};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::time::{MissedTickBehavior, interval};
@@ -74,17 +75,33 @@ impl Certificates {
     /// # Errors
     /// The first thing that is wrong with them.
     pub fn load(cert: &Path, key: &Path) -> Result<Arc<Certificates>, CertError> {
+        Certificates::load_with(cert, key, None)
+    }
+
+    /// The same, and clients may show certificates that these authorities (PEM) have issued. One that is shown and not
+    /// trusted ends the handshake.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with the files.
+    pub fn load_with(
+        cert: &Path,
+        key: &Path,
+        clients: Option<&Path>,
+    ) -> Result<Arc<Certificates>, CertError> {
         let current = Arc::new(Current(ArcSwap::from_pointee(read_pair(cert, key)?)));
-        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_cert_resolver(current.clone());
+        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?;
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(ca) => builder.with_client_cert_verifier(verifier(ca)?),
+        };
+        let mut config = builder.with_cert_resolver(current.clone());
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Arc::new(Certificates { cert: cert.into(), key: key.into(), current, config: Arc::new(config) }))
     }
 
-    /// The TLS settings of a listener: TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1, no client certificates, no
-    /// early data.
+    /// The TLS settings of a listener: TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1, client certificates
+    /// only where their authorities were named, no early data.
     pub(super) fn server_config(&self) -> Arc<ServerConfig> {
         self.config.clone()
     }
@@ -144,6 +161,19 @@ impl Certificates {
         };
         Some([of(&self.cert)?, of(&self.key)?])
     }
+}
+
+/// Judges clients' certificates. Showing none is no fault: other credentials may prove the caller.
+fn verifier(ca: &Path) -> Result<Arc<dyn ClientCertVerifier>, CertError> {
+    let mut roots = RootCertStore::empty();
+    for der in CertificateDer::pem_slice_iter(&read_file(ca)?) {
+        let der = der.map_err(|e| file_error(ca, format!("not a PEM certificate: {}", pem_words(&e))))?;
+        roots.add(der).map_err(|e| file_error(ca, e))?;
+    }
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(ring::default_provider()))
+        .allow_unauthenticated()
+        .build()
+        .map_err(|e| file_error(ca, e))
 }
 
 fn read_pair(cert: &Path, key: &Path) -> Result<CertifiedKey, CertError> {

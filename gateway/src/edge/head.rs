@@ -2,6 +2,7 @@
 //! reads a body and never answers.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Version, request};
@@ -9,6 +10,7 @@ use pingora_core::protocols::http::ServerSession;
 use smallvec::SmallVec;
 
 use super::Limits;
+use super::line::Line;
 use crate::wire::Head;
 
 /// Fields that belong to one connection (RFC 9110 §7.6.1): the handler never sees them, and `Upgrade` is
@@ -38,14 +40,31 @@ pub(super) struct Framing {
     pub(super) head_only: bool,
 }
 
+/// Where the requests of one connection come from.
+#[derive(Clone)]
+pub(super) struct From {
+    /// The peer's address.
+    pub(super) peer: SocketAddr,
+    /// Whether the connection is under TLS.
+    pub(super) tls: bool,
+    /// The client's certificate, checked by TLS.
+    pub(super) certificate: Option<Arc<[u8]>>,
+}
+
+impl From {
+    /// The far end of a connection.
+    pub(super) fn of(line: &Line, peer: SocketAddr) -> From {
+        From { peer, tls: line.is_tls(), certificate: line.certificate() }
+    }
+}
+
 /// Takes the header out of a session whose header has been read and validated by Pingora.
 ///
 /// # Errors
 /// The status to answer with (400 or 431); the connection is then closed.
 pub(super) fn take(
     session: &mut ServerSession,
-    peer: SocketAddr,
-    tls: bool,
+    from: &From,
     limits: &Limits,
 ) -> Result<(Head, Framing), StatusCode> {
     let version_h2 = session.is_http2();
@@ -69,8 +88,16 @@ pub(super) fn take(
         parts.headers.remove(name);
     }
     let (path, query) = target;
-    let head =
-        Head { method: parts.method, path, query, headers: parts.headers, peer: Some(peer), tls, version_h2 };
+    let head = Head {
+        method: parts.method,
+        path,
+        query,
+        headers: parts.headers,
+        peer: Some(from.peer),
+        tls: from.tls,
+        version_h2,
+        certificate: from.certificate.clone(),
+    };
     Ok((head, framing))
 }
 

@@ -46,13 +46,13 @@ pub(super) async fn serve(mut line: Box<Line>, peer: SocketAddr, shared: &Arc<Sh
 /// One request; the connection, when it can be used again.
 async fn one(line: Box<Line>, peer: SocketAddr, shared: &Arc<Shared>, last: bool) -> Option<Box<Line>> {
     let _held = Held::new(&shared.counters.in_flight);
-    let tls = line.is_tls();
+    let from = head::From::of(&line, peer);
     let knobs = line.knobs();
     let mut session = ServerSession::new_http1(line);
     // Per read, so of no use; the deadlines here are totals.
     session.set_read_timeout(None);
     let taken = match read_head(&mut session, &knobs, shared).await {
-        Ok(true) => head::take(&mut session, peer, tls, &shared.limits),
+        Ok(true) => head::take(&mut session, &from, &shared.limits),
         Ok(false) => return None,
         Err(status) => Err(status),
     };

@@ -35,7 +35,7 @@ fn options(limits: &Limits) -> H2Options {
 /// Serves a connection until it ends. Streams run in tasks of their own; this task drives the connection.
 pub(super) async fn serve(line: Box<Line>, peer: SocketAddr, shared: &Arc<Shared>) {
     let limits = &shared.limits;
-    let tls = line.is_tls();
+    let from = head::From::of(&line, peer);
     let handshake = Box::pin(timeout(limits.header_time, server::handshake(line, Some(options(limits)))));
     let Ok(Ok(mut connection)) = handshake.await else { return };
     let digest = Arc::new(Digest::default());
@@ -70,7 +70,7 @@ pub(super) async fn serve(line: Box<Line>, peer: SocketAddr, shared: &Arc<Shared
             Ok(Some(H2Accept::Session(stream))) => {
                 fresh = true;
                 served = served.saturating_add(1);
-                spawn(stream, (peer, tls), shared, open.clone());
+                spawn(stream, from.clone(), shared, open.clone());
             }
             Ok(Some(H2Accept::Rejected)) => {
                 count(&shared.counters.bad_heads);
@@ -89,7 +89,7 @@ pub(super) async fn serve(line: Box<Line>, peer: SocketAddr, shared: &Arc<Shared
 }
 
 /// Starts a stream's task. It ends by itself when the connection does; past the drain's deadline it is cut.
-fn spawn(stream: HttpSession, (peer, tls): (SocketAddr, bool), shared: &Arc<Shared>, open: Arc<()>) {
+fn spawn(stream: HttpSession, from: head::From, shared: &Arc<Shared>, open: Arc<()>) {
     let shared = shared.clone();
     let tasks = shared.tasks.clone();
     tasks.spawn(async move {
@@ -98,15 +98,15 @@ fn spawn(stream: HttpSession, (peer, tls): (SocketAddr, bool), shared: &Arc<Shar
         tokio::select! {
             biased;
             () = shared.kill.cancelled() => {}
-            () = one(stream, (peer, tls), &shared) => {}
+            () = one(stream, &from, &shared) => {}
         }
     });
 }
 
 /// One stream.
-async fn one(stream: HttpSession, (peer, tls): (SocketAddr, bool), shared: &Arc<Shared>) {
+async fn one(stream: HttpSession, from: &head::From, shared: &Arc<Shared>) {
     let mut session = ServerSession::new_http2(stream);
-    match head::take(&mut session, peer, tls, &shared.limits) {
+    match head::take(&mut session, from, &shared.limits) {
         Ok(taken) => {
             exchange(&mut session, taken, shared, None, false).await;
         }

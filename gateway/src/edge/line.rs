@@ -36,6 +36,7 @@ pub(super) struct Line {
     io: Io,
     knobs: Arc<Knobs>,
     ahead: BytesMut,
+    certificate: Option<Arc<[u8]>>,
 }
 
 /// Pingora logs its streams: never what was read ahead.
@@ -62,15 +63,21 @@ macro_rules! either {
 
 impl Line {
     pub(super) fn plain(conn: Conn, knobs: Arc<Knobs>) -> Line {
-        Line { io: Io::Plain(conn), knobs, ahead: BytesMut::new() }
+        Line { io: Io::Plain(conn), knobs, ahead: BytesMut::new(), certificate: None }
     }
 
     pub(super) fn tls(stream: TlsStream<Conn>, knobs: Arc<Knobs>) -> Line {
-        Line { io: Io::Tls(Box::new(stream)), knobs, ahead: BytesMut::new() }
+        let certificate = stream.get_ssl().and_then(|tls| tls.peer_certificate_der()).map(Arc::from);
+        Line { io: Io::Tls(Box::new(stream)), knobs, ahead: BytesMut::new(), certificate }
     }
 
     pub(super) fn is_tls(&self) -> bool {
         matches!(self.io, Io::Tls(_))
+    }
+
+    /// The client's certificate (DER), where it has shown one that TLS accepts.
+    pub(super) fn certificate(&self) -> Option<Arc<[u8]>> {
+        self.certificate.clone()
     }
 
     /// Whether the client chose HTTP/2 by ALPN.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use auth::registration::MAX_REQUEST;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -17,9 +18,11 @@ use crate::gate::{Gate, Snapshot};
 use crate::profiles::Party;
 use crate::reject::{Reject, Why};
 use crate::stages::admit::{self, Admitted, Verb};
+use crate::stages::challenge::{self, Page};
 use crate::stages::decode::{self, Body, Decoded};
 use crate::stages::identify::Identified;
 use crate::stages::{identify, session};
+use crate::who::Who;
 use crate::wire::{BodyFault, Full, Handler, Head, Reply, Work};
 
 /// Answers of one batch together, in bytes.
@@ -38,13 +41,15 @@ struct Admission {
 impl Handler for Front {
     fn admit(&self, head: Head) -> Result<Box<dyn Work>, Reply> {
         let snap = self.0.snapshot.load_full();
+        let certified = head.certificate.as_deref().and_then(|der| certified(&snap, der));
         let admitted = match self.0.draining.is_cancelled() {
             true => Err(Reject::new(Why::Draining, "the gateway is going down; try another replica")),
             false => admit::admit(&snap.config, head),
         };
         match admitted {
             Ok(admitted) => {
-                Ok(Box::new(Admission { gate: self.0.clone(), snap, admitted: Arc::new(admitted) }))
+                let admitted = Arc::new(Admitted { certified, ..admitted });
+                Ok(Box::new(Admission { gate: self.0.clone(), snap, admitted }))
             }
             Err(reject) => Err(self.0.refusal(None, &reject).into()),
         }
@@ -54,17 +59,24 @@ impl Handler for Front {
 #[async_trait]
 impl Work for Admission {
     fn body_limit(&self) -> usize {
-        self.snap.config.limits.request_bytes
+        match self.admitted.verb {
+            Verb::Page(_) => MAX_REQUEST,
+            _ => self.snap.config.limits.request_bytes,
+        }
     }
 
     fn wants_body(&self) -> bool {
-        self.admitted.verb == Verb::Post
+        matches!(self.admitted.verb, Verb::Post | Verb::Page(Page::Register))
     }
 
     async fn run(self: Box<Self>, body: Bytes, gone: CancellationToken) -> Reply {
         let mut reply = match self.admitted.verb {
             Verb::Post => self.gate.post(&self.snap, &self.admitted, body, &gone).await,
             Verb::Preflight => reply::preflight().into(),
+            Verb::Page(page) => {
+                let page = answers::oauth::page(&self.snap, &self.admitted, page, &body).await;
+                page.unwrap_or_else(|reject| self.gate.refusal(None, &reject)).into()
+            }
             Verb::Get => answers::stream::open(&self.gate, &self.snap, &self.admitted).await,
             Verb::Delete => answers::stream::close(&self.gate, &self.snap, &self.admitted).await,
         };
@@ -110,7 +122,10 @@ impl Gate {
         };
         let party = match identify::identify(snap, admitted, now).await {
             Ok(party) => party,
-            Err(reject) => return self.refusal(None, &reject.id(body.id())).into(),
+            Err(reject) => {
+                let reject = challenge::dress(&snap.config, admitted, reject.id(body.id()));
+                return self.refusal(None, &reject).into();
+            }
         };
         match body {
             Body::Batch(batch) => {
@@ -127,6 +142,7 @@ impl Gate {
     async fn one(&self, snap: &Snapshot, identified: Identified, gone: &CancellationToken) -> Reply {
         // Who leaves has cancelled, on the modern era; a legacy client that is lost has not.
         let modern = identified.decoded.era == Era::Modern;
+        let admitted = Arc::clone(&identified.decoded.admitted);
         let outcome = tokio::select! {
             biased;
             () = gone.cancelled(), if modern => return Full::empty(StatusCode::ACCEPTED).into(),
@@ -135,7 +151,9 @@ impl Gate {
         match outcome {
             Outcome::Accepted => Full::empty(StatusCode::ACCEPTED).into(),
             Outcome::Answer(message, session) => answered(message, session).into(),
-            Outcome::Refused(reject, status, call_id) => reply::refusal(&reject, status, &call_id).into(),
+            Outcome::Refused(reject, status, call_id) => {
+                reply::refusal(&challenge::dress(&snap.config, &admitted, reject), status, &call_id).into()
+            }
             Outcome::Live(live) => reply::first(*live, gone, self).await,
         }
     }
@@ -179,6 +197,17 @@ impl Gate {
             return self.refusal(Some(party), &Reject::new(Why::AnswerSize, text));
         }
         reply::json(StatusCode::OK, reply::array(&answers))
+    }
+}
+
+/// Whose certificate the client has shown. One that names nobody proves nobody.
+fn certified(snap: &Snapshot, der: &[u8]) -> Option<Arc<Who>> {
+    match snap.keys.certificate(der) {
+        Ok(who) => Some(who),
+        Err(denied) => {
+            tracing::debug!(?denied, "a client certificate that names nobody");
+            None
+        }
     }
 }
 

@@ -3,23 +3,26 @@
 //! client's goes on for the grace period, since a lost connection is no cancellation there.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::StatusCode;
 use mcp::era::Era;
-use mcp::message;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::answer_to;
+use super::start::Asking;
 use crate::inflight;
 use crate::ports::journal::Ending;
 use crate::ports::upstream::{Answer, Event, Fault, FaultKind};
-use crate::reject::Reject;
+use crate::reject::{Reject, Why};
 use crate::stages::admit::Via;
 use crate::stages::forward::Exchange;
+use crate::stages::limit;
 use crate::stages::record::Ledger;
 use crate::stages::screen::Screen;
+use crate::who::Who;
 
 /// Silence after which a stream is kept alive by a comment; load balancers cut idle ones after a minute or so.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -42,6 +45,37 @@ pub struct Parts {
     pub gauge: Gauge,
     /// Cancelled shortly before the process cuts what is still under way.
     pub closing: CancellationToken,
+    /// When its caller's credential has ended for good.
+    pub ends: Option<Instant>,
+}
+
+/// When a stream of this caller is cut: when its credential has ended and the grace after it.
+pub fn ends(who: &Who, now: SystemTime, grace: Duration) -> Option<Instant> {
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let end = Duration::from_secs(who.principal.expires()?).saturating_add(grace);
+    Instant::now().checked_add(end.saturating_sub(now))
+}
+
+/// Waits for that moment.
+pub async fn ended(ends: Option<Instant>) {
+    match ends {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Parts {
+    /// What the call is charged by.
+    fn note(&mut self, answer: &Result<Answer, Fault>) {
+        match answer {
+            Ok(answer) => {
+                let price = limit::price_of(self.exchange.permitted());
+                self.ledger.answered(price, answer.outcome.as_ref().ok());
+            }
+            Err(fault) if !fault.dispatched => self.ledger.unsent(),
+            Err(_) => {}
+        }
+    }
 }
 
 /// A gauge that is one higher as long as this lives.
@@ -73,6 +107,9 @@ impl Drop for Gauge {
 /// A call under way.
 pub struct Live {
     parts: Option<Parts>,
+    asking: Option<Asking>,
+    /// The answer, while what came before it still goes out.
+    answer: Option<Result<Answer, Fault>>,
     quiet: Instant,
 }
 
@@ -91,40 +128,88 @@ pub enum Step {
 impl Live {
     /// Takes a call on.
     pub fn new(parts: Parts) -> Live {
-        Live { parts: Some(parts), quiet: Instant::now() + KEEP_ALIVE }
+        Live { parts: Some(parts), asking: None, answer: None, quiet: Instant::now() + KEEP_ALIVE }
+    }
+
+    /// Takes a call on that a person is asked about first.
+    pub fn asking(asking: Asking) -> Live {
+        Live { parts: None, asking: Some(asking), answer: None, quiet: Instant::now() + KEEP_ALIVE }
+    }
+
+    /// Gives out the question, then waits for what follows on its answer; None once the call is under way.
+    async fn ask(&mut self) -> Option<Step> {
+        let asking = self.asking.as_mut()?;
+        if let Some(question) = asking.question.take() {
+            return Some(Step::Message(question));
+        }
+        let next = tokio::select! {
+            biased;
+            () = asking.cancelled.wait() => {
+                let step = match (asking.era, asking.via) {
+                    (Era::Legacy, Via::Http) => Step::Final(asking.given_up(), StatusCode::OK),
+                    _ => Step::Silent,
+                };
+                self.asking = None;
+                return Some(step);
+            }
+            next = &mut asking.rest => next,
+            () = asking.closing.cancelled() => Err((asking.ended(), StatusCode::OK)),
+            () = sleep_until(self.quiet) => {
+                self.quiet = Instant::now() + KEEP_ALIVE;
+                return Some(Step::Quiet);
+            }
+        };
+        self.asking = None;
+        match next {
+            Ok(parts) => {
+                self.parts = Some(parts);
+                None
+            }
+            Err((message, status)) => Some(Step::Final(message, status)),
+        }
     }
 
     /// What comes next. May be dropped and asked again.
     pub async fn step(&mut self) -> Step {
         loop {
+            if let Some(step) = self.ask().await {
+                return step;
+            }
             let Some(parts) = &mut self.parts else { return Step::Silent };
+            if let Some(message) = parts.screen.next(self.answer.is_some()) {
+                self.quiet = Instant::now() + KEEP_ALIVE;
+                return Step::Message(message);
+            }
+            if let Some(answer) = self.answer.take() {
+                return self.end(answer);
+            }
+            // One timer for both.
+            let alarm = parts.ends.map_or(self.quiet, |ends| ends.min(self.quiet));
             let event = tokio::select! {
                 biased;
                 () = parts.entry.cancelled().wait() => return self.cancelled(),
-                event = parts.exchange.next(self.quiet) => event,
+                event = parts.exchange.next(alarm) => event,
                 () = parts.closing.cancelled() => {
                     Err(Fault::late(FaultKind::Dropped, "the gateway ended before the answer came"))
                 }
             };
-            let message = match event {
+            match event {
+                Ok(None) if alarm < self.quiet => return self.outlived(),
                 Ok(None) => {
                     self.quiet = Instant::now() + KEEP_ALIVE;
                     return Step::Quiet;
                 }
                 Ok(Some(Event::Progress(params))) => parts.screen.progress(&params),
                 Ok(Some(Event::Log(params))) => parts.screen.log(&params),
-                Ok(Some(Event::Done(answer))) => return self.end(Ok(answer)),
-                Err(fault) => return self.end(Err(fault)),
-            };
-            if let Some(message) = message {
-                self.quiet = Instant::now() + KEEP_ALIVE;
-                return Step::Message(message);
+                Ok(Some(Event::Done(answer))) => self.answer = Some(Ok(answer)),
+                Err(fault) => self.answer = Some(Err(fault)),
             }
         }
     }
 
     fn end(&mut self, answer: Result<Answer, Fault>) -> Step {
         let Some(mut parts) = self.parts.take() else { return Step::Silent };
+        parts.note(&answer);
         let answer = match answer {
             Ok(answer) => parts.screen.answer(parts.exchange.permitted(), answer),
             Err(fault) => Err(Reject::fault(&fault, &parts.ledger.server)),
@@ -134,14 +219,16 @@ impl Live {
                 parts.ledger.close(end.ending);
                 Step::Final(end.message, end.status)
             }
-            Err(reject) => {
-                parts.ledger.blame(&reject);
-                parts.ledger.close(Ending::Failed);
-                let error = reject.error(&parts.ledger.call_id);
-                let message = message::error(Some(&parts.screen.id), &error);
-                Step::Final(message, reject.why.status(parts.screen.era))
-            }
+            Err(reject) => fail(parts, &reject),
         }
+    }
+
+    /// The caller's credential has ended meanwhile. The server is told by dropping the exchange; what it has done it has
+    /// done, so nobody is asked to try again.
+    fn outlived(&mut self) -> Step {
+        let Some(parts) = self.parts.take() else { return Step::Silent };
+        let text = "the credential ended before the answer was complete; the call may have been executed";
+        fail(parts, &Reject::new(Why::Ended, text))
     }
 
     /// The client asked for the end: the server is told by dropping the exchange, and a legacy client that still
@@ -167,6 +254,13 @@ impl Live {
     }
 }
 
+fn fail(mut parts: Parts, reject: &Reject) -> Step {
+    parts.ledger.blame(reject);
+    parts.ledger.close(Ending::Failed);
+    let (era, id) = (parts.screen.era, &parts.screen.id);
+    Step::Final(answer_to(reject, id, era, &parts.ledger), reject.why.status(era))
+}
+
 impl Drop for Live {
     fn drop(&mut self) {
         let Some(parts) = self.parts.take() else { return };
@@ -185,15 +279,19 @@ async fn linger(mut parts: Parts) {
         loop {
             match parts.exchange.next(Instant::now() + KEEP_ALIVE).await {
                 Ok(None | Some(Event::Progress(_) | Event::Log(_))) => {}
-                Ok(Some(Event::Done(answer))) => return Some(answer),
-                Err(_) => return None,
+                Ok(Some(Event::Done(answer))) => return Some(Ok(answer)),
+                Err(fault) => return Some(Err(fault)),
             }
         }
     };
-    let answer = tokio::select! {
-        answer = timeout(grace, rest) => answer,
+    let end = tokio::select! {
+        end = timeout(grace, rest) => end,
         () = token.wait() => Ok(None),
     };
+    if let Ok(Some(end)) = &end {
+        parts.note(end);
+    }
+    let answer = end.map(|end| end.and_then(Result::ok));
     // What the server did is recorded as done, even though nobody was told.
     let ending = match answer {
         Ok(Some(answer)) => match parts.screen.answer(parts.exchange.permitted(), answer) {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use mcp::{message, sse};
+use policies::rate::Quota;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
@@ -40,10 +41,17 @@ pub fn refusal(reject: &Reject, status: StatusCode, call_id: &str) -> Full {
         Why::MethodNotAllowed => {
             full.headers.insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE, OPTIONS"));
         }
-        Why::Journal | Why::Draining | Why::Busy => {
+        Why::Journal | Why::Draining | Why::Busy | Why::KeysAway | Why::LimitsAway => {
             full.headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
+        Why::Rate => {
+            let seconds = Quota::retry_after(reject.retry_after.unwrap_or_default());
+            full.headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
         _ => {}
+    }
+    if let Some(Ok(challenge)) = reject.challenge.as_deref().map(HeaderValue::from_str) {
+        full.headers.insert(header::WWW_AUTHENTICATE, challenge);
     }
     full
 }

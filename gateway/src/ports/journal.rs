@@ -25,6 +25,8 @@ pub enum Ending {
     Ok,
     /// A result with `isError: true`.
     ToolError,
+    /// Answered with a question to a person: the call was not made, and may come again.
+    Asked,
     /// Refused by the gateway.
     Refused,
     /// The server answered with an error, or not at all.
@@ -39,6 +41,7 @@ impl Ending {
         match self {
             Ending::Ok => "ok",
             Ending::ToolError => "tool_error",
+            Ending::Asked => "asked",
             Ending::Refused => "refused",
             Ending::Failed => "failed",
             Ending::Cancelled => "cancelled",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
+use auth::issuer::ServerMetadata;
 
 use crate::who::Who;
 
@@ -26,8 +27,24 @@ pub trait Keys: Send + Sync {
     /// See [`Denied`].
     async fn present(&self, token: &str, now: SystemTime) -> Result<Arc<Who>, Denied>;
 
+    /// Whose client certificate (DER) this is; TLS has checked that its authority is trusted.
+    ///
+    /// # Errors
+    /// It names nobody.
+    fn certificate(&self, _der: &[u8]) -> Result<Arc<Who>, Denied> {
+        Err(Denied::Invalid("no_client_certificates"))
+    }
+
     /// Whether there is any credential that could prove somebody.
     fn any(&self) -> bool;
+
+    /// What one of the issuers says of itself.
+    ///
+    /// # Errors
+    /// It is none of ours, or can't be asked.
+    async fn metadata(&self, _issuer: &str) -> Result<Arc<ServerMetadata>, Denied> {
+        Err(Denied::Invalid("issuer"))
+    }
 }
 
 /// No credential proves anybody.

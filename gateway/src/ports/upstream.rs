@@ -13,6 +13,7 @@ use mcp::message::RpcError;
 use tokio::sync::broadcast;
 
 use crate::digest::sha256;
+use crate::who::Who;
 
 /// What one request asks of a server, independent of the era that either side speaks.
 #[derive(Clone, Debug)]
@@ -48,6 +49,35 @@ pub struct Client {
     pub info: Option<Raw>,
     /// SHA-256 over the capabilities with their keys sorted: two clients that declared the same have the same.
     pub variant: [u8; 32],
+    /// Who is behind it. No server is told, save by the credential that its configuration asks for.
+    pub behalf: Behalf,
+}
+
+/// On whose behalf a server is called.
+#[derive(Clone, Debug)]
+pub struct Behalf {
+    /// The caller, or nobody in particular: the gateway itself.
+    pub who: Arc<Who>,
+    /// The task.
+    pub task: Arc<str>,
+    /// The run.
+    pub run: Arc<str>,
+}
+
+impl Behalf {
+    /// The gateway itself.
+    pub fn gateway() -> Behalf {
+        static OWN: LazyLock<Behalf> =
+            LazyLock::new(|| Behalf { who: Who::anonymous(), task: Arc::from(""), run: Arc::from("") });
+        OWN.clone()
+    }
+
+    /// SHA-256 over all that a credential on this behalf depends on: what a server says to one is not shown to another.
+    pub fn variant(&self) -> [u8; 32] {
+        let scopes = self.who.principal.scopes().map(|scopes| scopes.text()).unwrap_or_default();
+        let parts = [self.who.owner.as_slice(), scopes.as_bytes(), b"\0", self.task.as_bytes()];
+        sha256(&parts.concat())
+    }
 }
 
 impl Client {
@@ -56,11 +86,18 @@ impl Client {
         static NONE: LazyLock<[u8; 32]> = LazyLock::new(|| sha256(b"{}"));
         // What many clients declare: nothing.
         if capabilities.bytes() == "{}" {
-            return Client { capabilities, info, variant: *NONE };
+            return Client { capabilities, info, variant: *NONE, behalf: Behalf::gateway() };
         }
         let mut text = Vec::with_capacity(capabilities.len());
         canonical(&capabilities, &mut text);
-        Client { capabilities, info, variant: sha256(&text) }
+        Client { capabilities, info, variant: sha256(&text), behalf: Behalf::gateway() }
+    }
+
+    /// The same with somebody behind it.
+    #[must_use]
+    pub fn on_behalf(mut self, behalf: Behalf) -> Client {
+        self.behalf = behalf;
+        self
     }
 }
 

@@ -7,6 +7,7 @@ use http::{HeaderMap, Method, header};
 
 use crate::config::Checked;
 use crate::reject::{Reject, Why};
+use crate::stages::challenge::{self, Page};
 use crate::who::Who;
 use crate::wire::{self, Head};
 
@@ -21,6 +22,8 @@ pub enum Verb {
     Delete,
     /// A browser's CORS preflight.
     Preflight,
+    /// What the gateway says of itself to clients without a credential.
+    Page(Page),
 }
 
 /// Which servers an endpoint shows.
@@ -73,15 +76,22 @@ pub fn admit(config: &Checked, head: Head) -> Result<Admitted, Reject> {
     check_size(config, &head.headers)?;
     check_host(config, &head.headers)?;
     let origin = check_origin(config, &head.headers)?;
-    let (task, endpoint) = endpoint(&head.path)?;
-    let verb = verb(&head.method)?;
+    let (page, path) = match challenge::page(config, &head.path) {
+        Some((page, path)) => (Some(page), path),
+        None => (None, head.path.as_str()),
+    };
+    let (task, endpoint) = endpoint(path)?;
+    let verb = match page {
+        Some(page) if head.method != Method::OPTIONS => challenge::verb(page, &head.method)?,
+        _ => verb(&head.method)?,
+    };
     match verb {
         Verb::Post => {
             check_body_headers(&head.headers)?;
             check_accept(&head.headers, &["application/json", "text/event-stream"])?;
         }
         // Whether there is a GET at all is for the session to say.
-        Verb::Get | Verb::Delete | Verb::Preflight => {}
+        Verb::Get | Verb::Delete | Verb::Preflight | Verb::Page(_) => {}
     }
     Ok(Admitted {
         verb,

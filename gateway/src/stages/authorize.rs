@@ -1,9 +1,15 @@
 //! Stage 6: may this caller do this. Default deny; the same function filters every list. Only this file can make
-//! a [`Permitted`], and `forward` takes nothing else.
+//! a [`Permitted`], and `forward` takes nothing else. What comes from a server can narrow a decision and never widens
+//! one.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use mcp::entry::EntryKind;
 use mcp::json::{Key, ObjectWriter, Raw};
-use policies::{Entry, Hints, Kind, Subject};
+use mcp::method;
+use policies::arguments::Rejected;
+use policies::{By, Decision, Entry, Hints, Kind, Subject};
 
 use crate::catalog::manifest::Listed;
 use crate::catalog::member::{Found, Member, Name};
@@ -12,10 +18,16 @@ use crate::reject::{Reject, Why};
 use crate::stages::route::{Target, unknown};
 use crate::stages::session::Bound;
 
+/// Arguments above this are looked at off the worker thread.
+const OFFLOAD: usize = 256 * 1024;
+
 /// A call that the task allows, with the manifest entry that it is held to.
 pub struct Permitted {
     target: Target,
     found: Option<Found>,
+    exposed: String,
+    by: By,
+    confirm: bool,
 }
 
 impl Permitted {
@@ -29,11 +41,31 @@ impl Permitted {
         self.found.as_ref()
     }
 
+    /// The name or URI as clients of `/mcp` see it, on every endpoint: patterns are written over this.
+    pub fn exposed(&self) -> &str {
+        &self.exposed
+    }
+
+    /// The part of the task that decided.
+    pub fn by(&self) -> By {
+        self.by
+    }
+
+    /// Whether a person has to agree first.
+    pub fn must_confirm(&self) -> bool {
+        self.confirm
+    }
+
     /// Holds the call to the entry as it was read anew, where there is one.
     pub fn hold_to(&mut self, found: Option<Found>) {
         if found.is_some() {
             self.found = found;
         }
+    }
+
+    /// The members of `params`, for what a permitted call leaves out or masks.
+    pub fn params_mut(&mut self) -> &mut Vec<(Key, Raw)> {
+        &mut self.target.params
     }
 }
 
@@ -44,9 +76,9 @@ pub fn visible(party: &Party, kind: EntryKind, member: &Member, entry: &Listed) 
         kind: kind_of(kind),
         exposed: &entry.exposed,
         own: &entry.own,
-        hints: Hints::default(),
+        hints: entry.hints.believed(member.spec.policy.trusted_hints),
     };
-    allowed(party, &about)
+    shown(party, &about)
 }
 
 fn kind_of(kind: EntryKind) -> Kind {
@@ -57,7 +89,8 @@ fn kind_of(kind: EntryKind) -> Kind {
     }
 }
 
-fn allowed(party: &Party, entry: &Entry<'_>) -> bool {
+/// Without arguments no condition is evaluated, so neither run nor time matter.
+fn shown(party: &Party, entry: &Entry<'_>) -> bool {
     let subject = Subject { caller: &party.who.caller, run: "", now: 0 };
     party.profile.task.decide(&subject, entry, None).shown()
 }
@@ -65,11 +98,56 @@ fn allowed(party: &Party, entry: &Entry<'_>) -> bool {
 /// Decides on a call and finds the entry that it is held to.
 ///
 /// # Errors
-/// What is hidden and what does not exist are refused with the same words; a server whose list can't be had is
-/// that server's failure.
-pub async fn authorize(bound: &Bound, mut target: Target) -> Result<Permitted, Reject> {
-    let (party, client) = (&bound.identified.party, &bound.client);
-    let member = &target.member;
+/// What is hidden and what does not exist are refused with the same words; scopes that are missing, conditions that do
+/// not hold, arguments that break the tool's schema; a server whose list can't be had is that server's failure.
+pub async fn authorize(bound: &Bound, mut target: Target, now: SystemTime) -> Result<Permitted, Reject> {
+    let found = match target.kind {
+        EntryKind::Tool | EntryKind::Prompt => find(bound, &mut target).await?,
+        EntryKind::Resource | EntryKind::Template => None,
+    };
+    let entry = found.as_ref().and_then(Found::entry);
+    let exposed = match entry {
+        Some(entry) => entry.exposed.clone(),
+        None if target.merged => target.name.clone(),
+        None => target.member.exposed(target.kind, &target.own),
+    };
+    let case = Case {
+        party: bound.identified.party.clone(),
+        run: Arc::clone(&bound.run.id),
+        now: now.duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX)),
+        member: Arc::clone(&target.member),
+        kind: target.kind,
+        exposed,
+        own: target.own.clone(),
+        found: found.clone(),
+        arguments: arguments(&target),
+        call: target.method == method::TOOLS_CALL,
+    };
+    let open = bound.identified.party.profile.task.is_open() && !target.member.spec.policy.check_arguments;
+    let verdict = match case.arguments.as_ref().is_some_and(|arguments| arguments.len() > OFFLOAD) && !open {
+        false => case.verdict(),
+        true => tokio::task::spawn_blocking(move || case.verdict())
+            .await
+            .map_err(|e| Reject::new(Why::Internal, "the gateway failed").detail(e.to_string()))?,
+    };
+    match verdict {
+        Verdict::Hidden => Err(unknown(target.era, target.kind, &target.name)),
+        Verdict::Refused(reject) => Err(reject),
+        Verdict::Go { by, confirm, exposed } => Ok(Permitted { target, found, exposed, by, confirm }),
+    }
+}
+
+/// The call's arguments, as they are sent.
+pub fn arguments(target: &Target) -> Option<Raw> {
+    target.params.iter().find(|(key, _)| &**key == "arguments").map(|(_, value)| value.clone())
+}
+
+/// The manifest entry of a tool or prompt. A name that the task hides is never looked for at the server: the answer
+/// takes no longer than for one that nobody has.
+async fn find(bound: &Bound, target: &mut Target) -> Result<Option<Found>, Reject> {
+    let (party, member) = (&bound.identified.party, Arc::clone(&target.member));
+    let failed = |fault| Reject::fault(&fault, &member.spec.id);
+    let name = if target.merged { Name::Exposed(&target.name) } else { Name::Own(&target.own) };
     let exposed = if target.merged { target.name.clone() } else { member.exposed(target.kind, &target.own) };
     let about = Entry {
         server: &member.spec.id,
@@ -78,31 +156,34 @@ pub async fn authorize(bound: &Bound, mut target: Target) -> Result<Permitted, R
         own: &target.own,
         hints: Hints::default(),
     };
-    if !allowed(party, &about) {
+    let found = if shown(party, &about) {
+        member.find(target.kind, &bound.client, name).await.map_err(failed)?.ok_or_else(|| missing(target))?
+    } else if target.merged && member.may_be_short(&target.name) {
+        // Patterns may be written over the name that this one is short for, which the list knows.
+        let known = member.known(target.kind, &bound.client, name).await.map_err(failed)?;
+        known.ok_or_else(|| unknown(target.era, target.kind, &target.name))?
+    } else {
         return Err(unknown(target.era, target.kind, &target.name));
-    }
-    if !matches!(target.kind, EntryKind::Tool | EntryKind::Prompt) {
-        return Ok(Permitted { target, found: None });
-    }
-    let name = if target.merged { Name::Exposed(&target.name) } else { Name::Own(&target.own) };
-    let found = member.find(target.kind, client, name).await;
-    let found = found.map_err(|fault| Reject::fault(&fault, &member.spec.id))?;
-    let Some(found) = found else {
-        return Err(missing(&target));
     };
-    // A shortened name stands for the one in the list.
     if let Some(entry) = found.entry()
         && entry.own != target.own
     {
         target.own.clone_from(&entry.own);
-        rename(&mut target.params, &entry.own);
+        rename(target, &entry.own);
     }
-    Ok(Permitted { target, found: Some(found) })
+    Ok(Some(found))
 }
 
-fn rename(params: &mut [(Key, Raw)], own: &str) {
-    for (_, value) in params.iter_mut().filter(|(key, _)| &**key == "name") {
-        *value = Raw::from_str_value(own);
+/// Puts the server's own name where the client's was.
+fn rename(target: &mut Target, own: &str) {
+    let name = Raw::from_str_value(own);
+    let completing = target.method == method::COMPLETE;
+    for (key, value) in &mut target.params {
+        match &**key {
+            "name" if !completing => *value = name.clone(),
+            "ref" if completing => *value = value.with("name", &name),
+            _ => {}
+        }
     }
 }
 
@@ -118,4 +199,83 @@ fn missing(target: &Target) -> Reject {
         data.string("manifest_digest", &digest);
     }
     Reject { why: Why::Missing, ..reject.data(data.finish()) }
+}
+
+/// Everything that a decision looks at, so that it can be made on another thread.
+struct Case {
+    party: Party,
+    run: Arc<str>,
+    now: i64,
+    member: Arc<Member>,
+    kind: EntryKind,
+    exposed: String,
+    own: String,
+    found: Option<Found>,
+    arguments: Option<Raw>,
+    /// Whether it is a `tools/call`: others have no arguments that conditions or schemas are about.
+    call: bool,
+}
+
+enum Verdict {
+    Hidden,
+    Refused(Reject),
+    Go { by: By, confirm: bool, exposed: String },
+}
+
+impl Case {
+    fn verdict(self) -> Verdict {
+        let policy = &self.member.spec.policy;
+        let entry = self.found.as_ref().and_then(Found::entry);
+        let about = Entry {
+            server: &self.member.spec.id,
+            kind: kind_of(self.kind),
+            exposed: &self.exposed,
+            own: &self.own,
+            hints: entry.map(|entry| entry.hints.believed(policy.trusted_hints)).unwrap_or_default(),
+        };
+        let subject = Subject { caller: &self.party.who.caller, run: &self.run, now: self.now };
+        let arguments = self.arguments.as_ref().map_or("{}", Raw::as_str);
+        let (by, confirm) = match self.party.profile.task.decide(&subject, &about, Some(arguments)) {
+            Decision::Hidden => return Verdict::Hidden,
+            Decision::NeedsScope { scopes, by } => return Verdict::Refused(lacking(&scopes, by)),
+            Decision::Refused { by, text, broken } => {
+                let detail = match broken {
+                    Some(broken) => format!("{} could not be decided: {broken:?}", place(by)),
+                    None => format!("{} does not hold", place(by)),
+                };
+                return Verdict::Refused(Reject::new(Why::Rule, text.to_owned()).detail(detail));
+            }
+            Decision::NeedsConfirm { by } => (by, true),
+            Decision::Allowed { by } => (by, false),
+        };
+        if self.call
+            && policy.check_arguments
+            && let Err(reject) = self.check(entry)
+        {
+            return Verdict::Refused(reject);
+        }
+        Verdict::Go { by, confirm, exposed: self.exposed }
+    }
+
+    /// Whether the arguments keep the tool's input schema. A schema that can't be checked is passed over where
+    /// everything is allowed anyway, and makes its tool unusable under a configured task.
+    fn check(&self, entry: Option<&Listed>) -> Result<(), Reject> {
+        let Some(schema) = entry.and_then(Listed::input) else { return Ok(()) };
+        match schema.check(self.arguments.as_ref().map(Raw::as_str)) {
+            Ok(()) => Ok(()),
+            Err(Rejected::Unfit(_)) if self.party.profile.task.is_open() => Ok(()),
+            Err(rejected) => Err(Reject::new(Why::Arguments, rejected.to_string())),
+        }
+    }
+}
+
+/// RFC 6750, 3.1: one challenge names all scopes of the call.
+fn lacking(scopes: &[&str], by: By) -> Reject {
+    let text = format!("this call needs the scopes: {}", scopes.join(" "));
+    let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+    Reject { scopes, ..Reject::new(Why::Scope, text).detail(place(by)) }
+}
+
+fn place(by: By) -> String {
+    policies::flaw::Path(&by.path()).to_string()
 }

@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::catalog::member::{Found, Name};
 use crate::ports::upstream::{Answer, Call, Client, Event, Events, Fault, FaultKind, Mirrored, SessionKey};
+use crate::profiles::Profile;
 use crate::stages::authorize::Permitted;
 use crate::stages::limit::Metered;
 use crate::stages::route::Target;
@@ -38,13 +39,19 @@ pub struct Ask {
     pub extra: Vec<(String, String)>,
     /// When the request came: the total time runs from here.
     pub started: Instant,
+    /// The idle and the total time.
+    pub times: (Duration, Duration),
 }
 
-/// The idle and the total time of a call.
-pub fn times(target: &Target) -> (Duration, Duration) {
+/// The idle and the total time of a call: the server's, or the task's where they are shorter.
+pub fn times(target: &Target, profile: &Profile) -> (Duration, Duration) {
     let spec = &target.member.spec;
     match target.method {
-        method::TOOLS_CALL => spec.call_timeouts(&target.own),
+        method::TOOLS_CALL => {
+            let (idle, total) = spec.call_timeouts(&target.own);
+            let least = |ours: Duration, task: Option<Duration>| task.map_or(ours, |task| ours.min(task));
+            (least(idle, profile.call_idle), least(total, profile.call_total))
+        }
         _ => (spec.timeouts.reads, spec.timeouts.reads),
     }
 }
@@ -72,8 +79,8 @@ enum State {
 
 /// Starts a call.
 pub fn forward(metered: Metered, ask: Ask) -> Exchange {
-    let Metered { permitted, place } = metered;
-    let (idle, total) = times(permitted.target());
+    let Metered { permitted, place, .. } = metered;
+    let (idle, total) = ask.times;
     let (now, end) = (Instant::now(), ask.started + total);
     let state = State::Starting(start(&permitted, &ask));
     Exchange { permitted, ask, state, idle, idle_until: now + idle, end, repeated: false, _place: place }

@@ -81,6 +81,16 @@ pub fn party(snap: &Snapshot, admitted: &Admitted, who: Arc<Who>) -> Result<Part
         header: decode::header(&admitted.headers, TASK_HEADER),
     };
     match snap.profiles.choose(&who.caller, offer) {
+        // Where credentials exist, nobody in particular gets in only by a rule that says so: loopback may be the far
+        // end of a reverse proxy.
+        Ok(profile)
+            if who.caller.proof == policies::caller::Proof::Anonymous
+                && admitted.via == Via::Http
+                && snap.keys.any()
+                && !profile.task.names_anonymous() =>
+        {
+            Err(Reject::new(Why::NoCredential, "a credential is needed"))
+        }
         Ok(profile) => Ok(Party { who, profile }),
         // Nobody in particular may become somebody.
         Err(NoTask::Forbidden | NoTask::Unknown | NoTask::Unnamed)

@@ -7,13 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp::era::Era;
+use mcp::json::Raw;
 use metrics::Metrics;
+use policies::price::{Measured, Price, Reported};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::ports::journal::{Ending, Intent, Journal, Unavailable};
 use crate::profiles::Party;
 use crate::reject::{Reject, Why};
+use crate::spending::{self, Fate, Spending};
 
 /// Where records go.
 #[derive(Clone)]
@@ -40,6 +43,8 @@ pub struct Ledger {
     pub name: String,
     party: Option<Party>,
     sent: Option<Instant>,
+    spending: Option<Spending>,
+    fate: Fate,
     journalled: bool,
     reason: Option<&'static str>,
     detail: Option<String>,
@@ -59,6 +64,8 @@ impl Ledger {
             name: String::new(),
             party: party.cloned(),
             sent: None,
+            spending: None,
+            fate: Fate::Unsent,
             journalled: false,
             reason: None,
             detail: None,
@@ -69,6 +76,32 @@ impl Ledger {
     /// When the message came.
     pub fn started(&self) -> Instant {
         self.started
+    }
+
+    /// Holds what the call has of limits: it is settled when the record is closed.
+    pub fn hold(&mut self, spending: Spending) {
+        self.spending = Some(spending);
+    }
+
+    /// The call did not reach the server after all.
+    pub fn unsent(&mut self) {
+        self.fate = Fate::Unsent;
+    }
+
+    /// The server's answer: what it is charged by.
+    pub fn answered(&mut self, price: Option<&Price>, result: Option<&Raw>) {
+        let ms = self.sent.map_or(0, |sent| u64::try_from(sent.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let bytes = result.map_or(0, |result| u64::try_from(result.len()).unwrap_or(u64::MAX));
+        let reported = price.map_or(Reported::NotAsked, |price| spending::reported(price, result));
+        self.fate = Fate::Answered(Measured { ms, bytes, reported });
+    }
+
+    fn settle(&mut self) {
+        let cost = self.spending.as_mut().and_then(|spending| spending.settle(&self.fate));
+        if let Some(flag) = cost.and_then(|cost| cost.flag) {
+            self.book.metrics.bad_price(&self.server);
+            tracing::warn!(call_id = &*self.call_id, server = &*self.server, ?flag, "no usable price");
+        }
     }
 
     /// Writes the intent: from here on the call counts as sent.
@@ -89,6 +122,7 @@ impl Ledger {
         })?;
         self.journalled = true;
         self.sent = Some(Instant::now());
+        self.fate = Fate::Unknown;
         Ok(())
     }
 
@@ -104,6 +138,7 @@ impl Ledger {
         if std::mem::replace(&mut self.closed, true) {
             return;
         }
+        self.settle();
         if self.journalled {
             self.book.journal.outcome(&self.call_id, ending);
         }

@@ -8,11 +8,16 @@ use mcp::era::Era;
 use mcp::json::{Key, ObjectWriter, Raw};
 use mcp::message::{Id, Message};
 use mcp::{meta::LogLevel, method, naming, uri};
+use policies::select::{BadRun, RunOffer, RunSource, choose_run};
+use tokio::time::Instant;
 
 use crate::catalog::Catalog;
 use crate::catalog::member::Member;
 use crate::reject::{Reject, Why};
+use crate::runs::{self, Run, Runs};
+use crate::sessions::Session;
 use crate::stages::admit::Endpoint;
+use crate::stages::identify::Identified;
 use crate::stages::session::Bound;
 
 /// The resource that holds the capability card.
@@ -78,6 +83,42 @@ pub fn endpoint<'a>(catalog: &'a Catalog, endpoint: &Endpoint) -> Result<Option<
             catalog.member(id).map(Some).ok_or_else(unknown)
         }
     }
+}
+
+/// The header that may name a run.
+pub const RUN_HEADER: &str = "tollgate-run";
+/// The key in `_meta` that may name a run.
+const RUN_META: &str = "dev.tollgate/run";
+
+/// The run that a message counts for: the credential's, else the header's, else that of `_meta`, else one that follows
+/// from the session or from principal and task.
+///
+/// # Errors
+/// 400 for an id that is none; a weaker source never stands in for it.
+pub fn run(runs: &Runs, identified: &Identified, session: Option<&Session>) -> Result<Run, Reject> {
+    let (who, decoded) = (&identified.party.who, &identified.decoded);
+    let mut lines = decoded.admitted.headers.get_all(RUN_HEADER).iter();
+    // Two lines and what is no text are no id.
+    let header = match (lines.next(), lines.next()) {
+        (None, _) => None,
+        (Some(line), None) => Some(line.to_str().map(str::trim).unwrap_or_default()),
+        (Some(_), Some(_)) => Some(""),
+    };
+    let meta = decoded.meta.own.iter().find(|(key, _)| &**key == RUN_META);
+    let meta = meta.map(|(_, value)| value.string().unwrap_or_default());
+    let offer = RunOffer { claim: who.claims().1, header, meta: meta.as_deref() };
+    if offer.claim.or(offer.header).or(offer.meta).is_some() {
+        let (id, source) = choose_run(offer, "").map_err(|BadRun(source)| {
+            let text = "a run id has 1 to 128 of the characters A-Z a-z 0-9 . _ : -";
+            Reject::new(Why::Run, text).detail(format!("{source:?}"))
+        })?;
+        return Ok(Run { id: id.into(), source });
+    }
+    let id = match session.filter(|session| session.named) {
+        Some(session) => runs::of_session(&session.sid),
+        None => runs.derived(&who.owner, identified.party.task(), Instant::now()),
+    };
+    Ok(Run { id, source: RunSource::Derived })
 }
 
 /// Routes a message.

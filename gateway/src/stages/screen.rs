@@ -2,6 +2,10 @@
 //! client's era, names and URIs mapped back, the client's own progress token put back. Everything else passes
 //! byte for byte.
 
+pub mod filter;
+
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use http::StatusCode;
 use mcp::bridge::{self, Cache, ResultType};
@@ -17,7 +21,10 @@ use memchr::memmem;
 use crate::ports::journal::Ending;
 use crate::ports::upstream::Answer;
 use crate::reject::{Reject, Why};
+use crate::seal::Sealer;
 use crate::stages::authorize::Permitted;
+use crate::stages::confirm::Carry;
+use crate::stages::screen::filter::{Filter, Note};
 
 /// Partial content that is kept for a cancelled call, in bytes.
 const MAX_PARTIAL: usize = 16 * 1024;
@@ -32,6 +39,12 @@ pub struct Screen {
     pub token: Option<Raw>,
     /// The least severe log level that the client asked for; None: it gets no log notifications.
     pub level: Option<LogLevel>,
+    /// How a person's agreement is carried through further rounds, and what seals that.
+    pub carry: Option<(Carry, Sealer)>,
+    /// What the task takes out.
+    pub filter: Option<Filter>,
+    /// Notifications that may leave.
+    ready: VecDeque<Bytes>,
     /// What the client declared that it can do.
     capabilities: Raw,
     partial: Vec<Raw>,
@@ -51,35 +64,75 @@ pub struct Final {
 impl Screen {
     /// A client's side of a call.
     pub fn new(era: Era, id: Id, capabilities: Raw) -> Screen {
-        Screen { era, id, token: None, level: None, capabilities, partial: Vec::new(), partial_bytes: 0 }
+        Screen {
+            era,
+            id,
+            token: None,
+            level: None,
+            carry: None,
+            filter: None,
+            ready: VecDeque::new(),
+            capabilities,
+            partial: Vec::new(),
+            partial_bytes: 0,
+        }
     }
 
-    /// `notifications/progress` with the client's own token; none when it gave no token.
-    pub fn progress(&mut self, params: &Raw) -> Option<Bytes> {
-        let token = self.token.clone()?;
-        if let Some(text) = params.get("message").and_then(|m| m.string()) {
+    /// `notifications/progress`; dropped when the client gave no token.
+    pub fn progress(&mut self, params: &Raw) {
+        if self.token.is_some() {
+            self.note(method::PROGRESS, params, "message");
+        }
+    }
+
+    /// `notifications/message`, when the client asked for its level.
+    pub fn log(&mut self, params: &Raw) {
+        let level = params.get("level").and_then(|level| LogLevel::parse(&level.string()?));
+        if level.is_some() && self.level.is_some() && level >= self.level {
+            self.note(method::LOG, params, "data");
+        }
+    }
+
+    fn note(&mut self, method: &'static str, params: &Raw, member: &'static str) {
+        match &mut self.filter {
+            None => self.release((method, params.clone())),
+            Some(filter) => {
+                if let Some(note) = filter.note(method, params, member) {
+                    self.release(note);
+                }
+            }
+        }
+    }
+
+    fn release(&mut self, (method, params): Note) {
+        let text = params.get(if method == method::LOG { "data" } else { "message" });
+        if let Some(text) = text.map(|text| text.string().unwrap_or_else(|| text.as_str().to_owned())) {
             self.keep(&text);
         }
+        let message = match method {
+            method::LOG => Some(message::notification(method, Some(&params.single_line()))),
+            _ => self.with_token(&params),
+        };
+        self.ready.extend(message);
+    }
+
+    /// The next notification that may leave. At the end of the call (`last`) nothing is held back.
+    pub fn next(&mut self, last: bool) -> Option<Bytes> {
+        if last && let Some(note) = self.filter.as_mut().and_then(Filter::last) {
+            self.release(note);
+        }
+        self.ready.pop_front()
+    }
+
+    /// With the client's own token.
+    fn with_token(&self, params: &Raw) -> Option<Bytes> {
+        let token = self.token.clone()?;
         let mut out = ObjectWriter::with_capacity(params.len() + 64);
         out.raw("progressToken", &token);
         for (key, value) in params.members().filter(|(key, _)| &**key != "progressToken") {
             out.raw_key(&key, &value);
         }
         Some(message::notification(method::PROGRESS, Some(&out.finish().single_line())))
-    }
-
-    /// `notifications/message`, when the client asked for its level.
-    pub fn log(&mut self, params: &Raw) -> Option<Bytes> {
-        let wanted = self.level?;
-        let level = LogLevel::parse(&params.get("level")?.string()?)?;
-        if level < wanted {
-            return None;
-        }
-        if let Some(data) = params.get("data") {
-            let text = data.string().unwrap_or_else(|| data.as_str().to_owned());
-            self.keep(&text);
-        }
-        Some(message::notification(method::LOG, Some(&params.single_line())))
     }
 
     fn keep(&mut self, text: &str) {
@@ -95,7 +148,7 @@ impl Screen {
     ///
     /// # Errors
     /// The answer breaks the contract.
-    pub fn answer(&self, permitted: &Permitted, answer: Answer) -> Result<Final, Reject> {
+    pub fn answer(&mut self, permitted: &Permitted, answer: Answer) -> Result<Final, Reject> {
         let target = permitted.target();
         let server = target.member.spec.id.as_str();
         let result = match answer.outcome {
@@ -105,6 +158,10 @@ impl Screen {
                 return Err(Reject::broken(server, format!("header mismatch: {}", error.message)));
             }
             Err(error) => {
+                let error = match &mut self.filter {
+                    Some(filter) => filter.error(error),
+                    None => error,
+                };
                 let mut error = bridge::error_to_client(self.era, answer.era, target.method, error);
                 if target.merged {
                     error.data = error.data.map(|data| uri::expose_in_result(server, &data, ResultKind::Uri));
@@ -117,6 +174,8 @@ impl Screen {
         self.check(server, target.method, answer.era, &outline)?;
         check_output(permitted, &outline)?;
         let ending = if outline.failed { Ending::ToolError } else { Ending::Ok };
+        let result = self.filtered(permitted, result, &outline)?;
+        let result = self.carried(server, result, &outline)?;
         let result = if target.merged { expose(server, target.kind, target.method, &result) } else { result };
         let result = if self.passes(answer.era, target.method, &outline) {
             result
@@ -127,6 +186,34 @@ impl Screen {
         };
         let message = message::result(&self.id, &result.single_line());
         Ok(Final { message, status: StatusCode::OK, ending })
+    }
+
+    /// The result as the task lets it through, still as the tool promises it.
+    fn filtered(&mut self, permitted: &Permitted, result: Raw, outline: &Outline) -> Result<Raw, Reject> {
+        let Some(filter) = &mut self.filter else { return Ok(result) };
+        let promised = permitted.found().and_then(|found| found.entry()?.output()).is_some();
+        let state = outline.state.as_ref();
+        let clean = filter::without_state(&result, state, |rest| filter.result(rest, promised))?;
+        if clean.bytes() != result.bytes() {
+            check_output(permitted, &Outline::of(&clean)).map_err(|reject| {
+                let text =
+                    "Without its secrets the result is not what the tool promises, so it is not passed on.";
+                Reject { why: Why::Unscreened, public: text.into(), ..reject }
+            })?;
+        }
+        Ok(clean)
+    }
+
+    /// A further round of a call that a person agreed to: the server's state goes inside one of ours.
+    fn carried(&self, server: &str, result: Raw, outline: &Outline) -> Result<Raw, Reject> {
+        let Some((carry, sealer)) = &self.carry else { return Ok(result) };
+        if outline.result_type() != ResultType::InputRequired {
+            return Ok(result);
+        }
+        let inner = outline.state.as_ref().and_then(Raw::string);
+        let state = carry.seal(sealer, true, inner);
+        let state = state.ok_or_else(|| Reject::broken(server, "its requestState is too large"))?;
+        Ok(result.with("requestState", &Raw::from_str_value(&state)))
     }
 
     /// The HTTP status that the modern era binds to an error's code; the legacy era answers with 200.

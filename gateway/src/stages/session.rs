@@ -9,15 +9,18 @@ use mcp::era::{Era, Revision};
 use mcp::json::{ArrayWriter, ObjectWriter, Raw};
 use mcp::message::Message;
 use mcp::method;
+use policies::Task;
 
 use crate::config::{Legacy, SessionIds};
-use crate::ports::upstream::{Client, SessionKey};
+use crate::ports::upstream::{Behalf, Client, SessionKey};
 use crate::profiles::Party;
 use crate::reject::{Reject, Why};
+use crate::runs::{Run, Runs};
 use crate::sessions::{Owner, Session, Sessions};
 use crate::stages::admit::Via;
 use crate::stages::decode::Window;
 use crate::stages::identify::Identified;
+use crate::stages::route;
 
 /// The header that carries a legacy session id.
 pub const SESSION_HEADER: &str = "mcp-session-id";
@@ -34,6 +37,8 @@ pub struct Bound {
     pub key: SessionKey,
     /// The conversation that request ids belong to.
     pub conversation: [u8; 16],
+    /// The run that it counts for.
+    pub run: Run,
 }
 
 /// What binding needs to know besides the message.
@@ -42,6 +47,8 @@ pub struct Desk<'a> {
     pub legacy: &'a Legacy,
     /// All sessions.
     pub sessions: &'a Sessions,
+    /// Runs that nobody names.
+    pub runs: &'a Runs,
     /// The caller and its task.
     pub party: &'a Party,
     /// The session of the host on stdin, once it has initialized.
@@ -59,7 +66,7 @@ pub fn bind(desk: &Desk<'_>, identified: Identified) -> Result<Bound, Reject> {
     if decoded.era == Era::Modern {
         let capabilities = decoded.meta.client_capabilities.clone().unwrap_or_else(Raw::empty_object);
         let client = Client::new(capabilities, decoded.meta.client_info.clone());
-        return Ok(bound(identified, None, client));
+        return bound(desk, identified, None, client);
     }
     check_window(desk.legacy, desk.now)?;
     let initialize = matches!(&decoded.message, Message::Request(r) if r.method == method::INITIALIZE);
@@ -67,11 +74,11 @@ pub fn bind(desk: &Desk<'_>, identified: Identified) -> Result<Bound, Reject> {
         return Err(Reject::new(Why::Invalid, "initialize can't be part of a batch"));
     }
     if initialize {
-        return Ok(bound(identified, None, Client::new(Raw::empty_object(), None)));
+        return bound(desk, identified, None, Client::new(Raw::empty_object(), None));
     }
     let session = find(desk, &identified)?;
     let client = session.client.clone();
-    Ok(bound(identified, Some(session), client))
+    bound(desk, identified, Some(session), client)
 }
 
 /// Whether the sender of a batch may send one: its session must be of the one revision that has batches.
@@ -124,10 +131,43 @@ fn find(desk: &Desk<'_>, identified: &Identified) -> Result<Session, Reject> {
     }
 }
 
-fn bound(identified: Identified, session: Option<Session>, client: Client) -> Bound {
+fn bound(
+    desk: &Desk<'_>,
+    identified: Identified,
+    session: Option<Session>,
+    client: Client,
+) -> Result<Bound, Reject> {
     let conversation = session.as_ref().map_or([0; 16], |s| s.sid);
     let key = SessionKey::Caller { principal: identified.party.who.owner, conversation };
-    Bound { identified, session, client, key, conversation }
+    let run = route::run(desk.runs, &identified, session.as_ref())?;
+    let party = &identified.party;
+    let behalf = Behalf { who: Arc::clone(&party.who), task: party.task().into(), run: Arc::clone(&run.id) };
+    let client = narrow(party.profile.task.as_ref(), client).on_behalf(behalf);
+    Ok(Bound { identified, session, client, key, conversation, run })
+}
+
+/// What servers are told of the client: nothing that the task does not let them ask for. What is said of the client to
+/// the gateway itself stays whole in the message and in the session.
+pub fn narrow(task: &Task, client: Client) -> Client {
+    if task.is_open() || client.capabilities.bytes() == "{}" {
+        return client;
+    }
+    let allowed = task.capabilities();
+    let withheld = |name: &str| match name {
+        "sampling" => !allowed.sampling,
+        "elicitation" => !allowed.elicitation,
+        // Roots are those of the task, and the client's own are never told.
+        "roots" => true,
+        _ => false,
+    };
+    if client.capabilities.view().all(|member| !withheld(&member.name())) {
+        return client;
+    }
+    let mut kept = ObjectWriter::with_capacity(client.capabilities.len());
+    for (key, value) in client.capabilities.members().filter(|(key, _)| !withheld(key)) {
+        kept.raw_key(&key, &value);
+    }
+    Client::new(kept.finish(), client.info)
 }
 
 fn check_window(legacy: &Legacy, now: SystemTime) -> Result<(), Reject> {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use crate::mcp::Era;
 use crate::tools::MANY_SERVERS;
@@ -9,6 +10,24 @@ use crate::tools::MANY_SERVERS;
 /// One server `echo` of one era.
 pub(crate) fn one_server(echo: SocketAddr, era: Era) -> String {
     with_servers([("echo".to_owned(), format!("http://{echo}{}", era.echo_path()))])
+}
+
+/// Who issues the token of the measured caller, and for whom.
+pub(crate) const ISSUER: &str = "https://issuer.test";
+pub(crate) const AUDIENCE: &str = "https://tollgate.test/mcp";
+
+/// The modern server `echo` behind everything that a platform team would switch on.
+pub(crate) fn guarded(echo: SocketAddr, keys: &Path) -> String {
+    let task = format!(
+        "auth:\n  issuers:\n    - issuer: {ISSUER}\n      audience: {AUDIENCE}\n      jwks: \"file:{}\"\n\
+         default_task: load\n\
+         tasks:\n  load:\n    principals: {{ issuers: [\"{ISSUER}\"], scopes: [mcp.read] }}\n\
+         \x20   allow: [\"echo__*\"]\n    rules:\n      - {{ tool: \"echo__*\", when: \"args.limit <= 100\" }}\n\
+         \x20   limits: {{ calls: 1000000/s, concurrency: 1000, budget_calls: 1000000000 }}\n\
+         \x20   redact: {{ groups: [secrets, keys] }}\n",
+        keys.display()
+    );
+    one_server(echo, Era::Modern) + &task
 }
 
 /// 200 servers with 25 tools each.

@@ -84,6 +84,13 @@ impl Stage {
         Child::start(&role, &[args.as_slice(), &threads].concat(), self.dir.path(), START)
     }
 
+    /// A file that a configuration names.
+    pub(crate) fn file(&self, name: &str, text: &str) -> Result<PathBuf, Error> {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, text)?;
+        Ok(path)
+    }
+
     /// Tollgate with this configuration.
     pub(crate) fn tollgate(&self, name: &str, yaml: &str) -> Result<Child, Error> {
         let binary = self.tollgate.as_ref().ok_or("Tollgate isn't measured in this run")?;
@@ -160,14 +167,21 @@ impl Team {
 
 /// The echo server's own path, reached directly or through a proxy that leaves paths alone.
 pub(crate) fn place(through: Through, address: SocketAddr, pid: i32, era: Era) -> Place {
-    let endpoint = Endpoint { era, host: address.to_string(), path: era.echo_path().into(), session: None };
+    let endpoint = Endpoint {
+        era,
+        host: address.to_string(),
+        path: era.echo_path().into(),
+        session: None,
+        bearer: None,
+    };
     Place { through, target: Target { address, endpoint, pid }, prefixed: false }
 }
 
 /// Tollgate's endpoint for the server `echo`, or the one for all servers.
 pub(crate) fn tollgate_place(child: &Child, era: Era, all: bool) -> Place {
     let path = if all { "/mcp" } else { "/servers/echo/mcp" };
-    let endpoint = Endpoint { era, host: child.address.to_string(), path: path.into(), session: None };
+    let endpoint =
+        Endpoint { era, host: child.address.to_string(), path: path.into(), session: None, bearer: None };
     let target = Target { address: child.address, endpoint, pid: child.pid() };
     Place { through: Through::Tollgate, target, prefixed: all }
 }

@@ -15,6 +15,7 @@ mod load;
 mod matrix;
 mod mcp;
 mod noise;
+mod policies;
 mod proxy_hyper;
 mod proxy_pingora;
 mod report;
@@ -86,6 +87,8 @@ enum Part {
     Lists,
     /// A call's cost with 1 and with 200 servers configured
     Servers,
+    /// Calls with an access token, an allow-list, limits, argument checks and redaction on
+    Policies,
 }
 
 /// The hidden subcommands: what the children run.

@@ -14,7 +14,7 @@ use crate::tools::{ECHO_TOOLS, KIB, SIZES};
 
 /// One kind of call.
 #[derive(Clone, Copy)]
-struct Cell {
+pub(crate) struct Cell {
     era: Era,
     sse: bool,
     size: usize,
@@ -110,16 +110,20 @@ fn row(cell: Cell, place: &Place, servers: usize, samples: &[Sample]) -> CallRow
 }
 
 /// The cell in which gateways with different numbers of servers are compared.
-const SCALE: Cell = Cell { era: Era::Modern, sse: false, size: KIB, connections: 16 };
+pub(crate) const SCALE: Cell = Cell { era: Era::Modern, sse: false, size: KIB, connections: 16 };
 
-/// One window of the comparison cell.
-pub(crate) async fn scale_sample(
+/// The cell in which the cost of policies is measured.
+pub(crate) const POLICIES: Cell = Cell { era: Era::Modern, sse: false, size: KIB, connections: 64 };
+
+/// One window of a cell.
+pub(crate) async fn sample(
+    cell: Cell,
     place: &Place,
     plan: &Plan,
     ours: &Ours,
     tally: &mut Tally,
 ) -> Result<Sample, Error> {
-    let sample = measure(&place.target, &job(SCALE, place.prefixed, plan), ours, &tally.faults).await?;
+    let sample = measure(&place.target, &job(cell, place.prefixed, plan), ours, &tally.faults).await?;
     tally.others.push(sample.others);
     Ok(sample)
 }

@@ -58,6 +58,8 @@ pub(crate) struct Endpoint {
     pub(crate) path: String,
     /// The legacy session.
     pub(crate) session: Option<String>,
+    /// The access token.
+    pub(crate) bearer: Option<String>,
 }
 
 /// A request whose id is put in just before it is sent.
@@ -125,10 +127,12 @@ impl Endpoint {
             "POST" => format!("Content-Type: application/json\r\nContent-Length: {length}\r\n"),
             _ => String::new(),
         };
+        let bearer =
+            self.bearer.as_ref().map(|t| format!("Authorization: Bearer {t}\r\n")).unwrap_or_default();
         let session = self.session.as_ref().map(|id| format!("Mcp-Session-Id: {id}\r\n")).unwrap_or_default();
         format!(
             "{verb} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: tollgate-load\r\nAccept: {accept}\r\n\
-             MCP-Protocol-Version: {version}\r\n{body}{session}{more}\r\n",
+             MCP-Protocol-Version: {version}\r\n{body}{bearer}{session}{more}\r\n",
             self.path, self.host
         )
     }
@@ -232,7 +236,8 @@ mod tests {
 
     #[test]
     fn the_id_is_put_where_the_body_has_it() {
-        let endpoint = Endpoint { era: Era::Modern, host: "h".into(), path: "/mcp".into(), session: None };
+        let endpoint =
+            Endpoint { era: Era::Modern, host: "h".into(), path: "/mcp".into(), session: None, bearer: None };
         let mut template = endpoint.call("echo_json_1k");
         let request = String::from_utf8(template.with_id(1_234_567_890).to_vec()).unwrap();
         let (head, body) = request.split_once("\r\n\r\n").unwrap();

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use crate::Error;
 use crate::contenders::Through;
-use crate::row::{CallRow, ListRow, Row, RunRow, ScaleRow, StreamRow};
+use crate::row::{CallRow, ListRow, PolicyRow, Row, RunRow, ScaleRow, StreamRow};
 
 /// What the project set itself; shown beside what was measured, never asserted.
 const REACH_RPS: f64 = 1.0;
@@ -13,6 +13,7 @@ const REACH_CPU: f64 = 1.8;
 const REACH_P99: f64 = 1.5;
 const REACH_STREAM_KIB: f64 = 48.0;
 const REACH_SERVERS: f64 = 1.05;
+const REACH_POLICIES: f64 = 0.85;
 
 /// Prints everything.
 pub(crate) fn print(rows: &[Row], faults: &[String]) -> Result<(), Error> {
@@ -32,6 +33,7 @@ pub(crate) fn print(rows: &[Row], faults: &[String]) -> Result<(), Error> {
         match row {
             Row::Calls(_) => {}
             Row::Scale(row) => scale(&mut text, row)?,
+            Row::Policies(row) => policies(&mut text, row)?,
             Row::List(row) => list(&mut text, row)?,
             Row::Streams(row) => streams(&mut text, row)?,
             Row::Run(row) => run(&mut text, row)?,
@@ -110,6 +112,15 @@ fn scale(text: &mut String, row: &ScaleRow) -> Result<(), Error> {
     Ok(())
 }
 
+fn policies(text: &mut String, row: &PolicyRow) -> Result<(), Error> {
+    writeln!(
+        text,
+        "\nall policies on, modern json 1 KiB, 64 conn: {:.0}/s, CPU {:.1} us per call; requests/s over pingora's {:.2}, over Tollgate's without policies {:.2}, CPU over that {:.2}",
+        row.rps, row.cpu_us_per_call, row.rps_over_pingora, row.rps_over_plain, row.cpu_over_plain
+    )?;
+    Ok(())
+}
+
 fn list(text: &mut String, row: &ListRow) -> Result<(), Error> {
     writeln!(
         text,
@@ -180,6 +191,10 @@ fn reach(text: &mut String, rows: &[Row], matrix: &[&CallRow]) -> Result<(), Err
                     REACH_SERVERS,
                     false,
                 ));
+            }
+            Row::Policies(row) => {
+                let name = "requests/s with all policies over pingora's".into();
+                lines.push((name, row.rps_over_pingora, REACH_POLICIES, true));
             }
             _ => {}
         }

@@ -12,6 +12,7 @@ pub(crate) enum Row {
     Streams(StreamRow),
     List(ListRow),
     Scale(ScaleRow),
+    Policies(PolicyRow),
     Run(RunRow),
 }
 
@@ -76,6 +77,18 @@ pub(crate) struct ScaleRow {
     pub(crate) p50_ratio: f64,
     pub(crate) twin_cpu_ratio: f64,
     pub(crate) twin_p50_ratio: f64,
+}
+
+/// Tollgate with all policies on, beside the bare Pingora proxy and Tollgate without policies in the same rounds.
+#[derive(Serialize, Clone)]
+pub(crate) struct PolicyRow {
+    pub(crate) measure: &'static str,
+    pub(crate) through: Through,
+    pub(crate) rps: f64,
+    pub(crate) cpu_us_per_call: f64,
+    pub(crate) rps_over_pingora: f64,
+    pub(crate) rps_over_plain: f64,
+    pub(crate) cpu_over_plain: f64,
 }
 
 /// What to know about the run itself.

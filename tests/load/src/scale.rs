@@ -5,7 +5,7 @@ use crate::child::Child;
 use crate::contenders::{Stage, Through, tollgate_place};
 use crate::lists::ready;
 use crate::load::{Sample, median};
-use crate::matrix::{scale_row, scale_sample};
+use crate::matrix::{SCALE, sample, scale_row};
 use crate::mcp::Era;
 use crate::noise::Ours;
 use crate::row::{Row, ScaleRow};
@@ -30,7 +30,7 @@ pub(crate) async fn run(stage: &Stage, plan: &Plan, tally: &mut Tally) -> Result
         for turn in 0..3 {
             let at = (turn + round) % 3;
             if let (Some(place), Some(sample)) = (places.get(at), samples.get_mut(at)) {
-                *sample = scale_sample(place, plan, &ours, tally).await?;
+                *sample = sample(SCALE, place, plan, &ours, tally).await?;
             }
         }
         rounds.push(samples);

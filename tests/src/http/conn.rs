@@ -93,16 +93,26 @@ impl Conn {
         self.answer_to("POST")
     }
 
+    /// As `exchange`, or why there is no whole answer.
+    pub fn try_exchange(&mut self, request: &Request) -> Result<Answer, String> {
+        let host = self.tcp.peer_addr().map(|a| a.to_string()).unwrap_or_default();
+        self.write(&request.wire(&host));
+        self.try_answer_to(&request.method)
+    }
+
     fn answer_to(&mut self, method: &str) -> Answer {
-        let (status, headers, framing) =
-            self.read_head(method, LONG).unwrap_or_else(|e| panic!("no answer: {e}"));
+        self.try_answer_to(method).unwrap_or_else(|e| panic!("no answer: {e}"))
+    }
+
+    fn try_answer_to(&mut self, method: &str) -> Result<Answer, String> {
+        let (status, headers, framing) = self.read_head(method, LONG)?;
         let mut body = Body { framing, ended: false };
         let mut bytes = Vec::new();
         let end = Instant::now() + LONG;
-        while let Some(chunk) = body.chunk(self, end).unwrap_or_else(|e| panic!("body of {status}: {e}")) {
+        while let Some(chunk) = body.chunk(self, end).map_err(|e| format!("body of {status}: {e}"))? {
             bytes.extend_from_slice(&chunk);
         }
-        Answer { status, headers, body: bytes }
+        Ok(Answer { status, headers, body: bytes })
     }
 
     /// Reads one answer or says why there is none.

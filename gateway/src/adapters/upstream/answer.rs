@@ -6,8 +6,7 @@ use http::{HeaderMap, Response};
 use http_body_util::BodyExt as _;
 use mcp::message::{self, Id, Message};
 
-use super::body::Body;
-use super::net::chain;
+use crate::adapters::outbound::{Body, chain};
 pub(super) use crate::adapters::pipe::{broken, message};
 use crate::ports::upstream::{Fault, FaultKind};
 

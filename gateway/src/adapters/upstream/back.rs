@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use mcp::message::{Id, Request};
 use mcp::method;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::answer::broken;
-use super::body::Body;
 use super::http::is_event_stream;
-use super::net::Net;
+use super::net::{Headers, Net};
+use crate::adapters::outbound::Body;
 use crate::adapters::pipe;
 use crate::ports::upstream::Fault;
 
@@ -26,7 +26,7 @@ pub(super) struct Back {
     /// The server.
     pub(super) net: Arc<Net>,
     /// The session's headers.
-    pub(super) headers: HeaderMap,
+    pub(super) headers: Headers,
     /// How long one message may take.
     pub(super) within: Duration,
     /// Bounds what runs at once, over all sessions of the server.

@@ -17,7 +17,7 @@ use super::back::{Back, CancelGuard};
 use super::compose;
 use super::core::Core;
 use super::http::{Got, exchange, refusal};
-use super::net::Net;
+use super::net::{Headers, Net};
 use super::sessions::Session;
 use super::stream::{Run, Want};
 use crate::ports::upstream::{Client, Facts, Fault, FaultKind};
@@ -68,7 +68,8 @@ async fn greet(
         match initialize(core, net, client, revision).await? {
             Hello::Session(result, id) => {
                 let facts = facts(&result)?;
-                let session = Session::new(facts, back(core, net, gate, id.as_ref(), &result)?, id.is_some());
+                let headers = headers(net, client, id.as_ref(), facts.revision);
+                let session = Session::new(facts, back(core, net, gate, headers), id.is_some());
                 opened(core, &session).await?;
                 return Ok(session);
             }
@@ -97,7 +98,7 @@ async fn initialize(
 ) -> Result<Hello, Failed> {
     let ticket = core.ticket();
     let body = compose::initialize(&ticket.id, client, revision);
-    let reply = exchange(net, net.headers(), body, &ticket.id, GREETING_BYTES).await?;
+    let reply = exchange(net, net.headers(&client.behalf), body, &ticket.id, GREETING_BYTES).await?;
     let (status, outcome) = match reply.got {
         Got::Answer { status, outcome } => (status, outcome),
         Got::Stream(body) => {
@@ -144,15 +145,9 @@ pub(super) fn object(value: Option<Raw>) -> Raw {
     value.filter(Raw::is_object).unwrap_or_else(Raw::empty_object)
 }
 
-fn back(
-    core: &Arc<Core>,
-    net: &Arc<Net>,
-    gate: &Arc<Semaphore>,
-    id: Option<&HeaderValue>,
-    result: &Raw,
-) -> Result<Back, Fault> {
-    let revision = facts(result)?.revision;
-    let mut headers = net.headers();
+/// The headers of a session's messages.
+fn headers(net: &Net, client: &Client, id: Option<&HeaderValue>, revision: Revision) -> Headers {
+    let mut headers = net.headers(&client.behalf);
     if revision >= Revision::V2025_06_18 {
         let version = HeaderValue::from_static(revision.as_str());
         headers.insert(HeaderName::from_static("mcp-protocol-version"), version);
@@ -160,13 +155,17 @@ fn back(
     if let Some(id) = id {
         headers.insert(HeaderName::from_static("mcp-session-id"), id.clone());
     }
-    Ok(Back {
+    headers
+}
+
+fn back(core: &Core, net: &Arc<Net>, gate: &Arc<Semaphore>, headers: Headers) -> Back {
+    Back {
         net: Arc::clone(net),
         headers,
         within: core.spec.timeouts.initialize.min(Duration::from_secs(10)),
         gate: Arc::clone(gate),
         server: Arc::clone(&core.server),
-    })
+    }
 }
 
 /// `notifications/initialized`. A server that dislikes it may still serve, so only a broken connection counts.

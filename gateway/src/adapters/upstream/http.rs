@@ -7,8 +7,8 @@ use mcp::json::Raw;
 use mcp::message::{Id, Message, RpcError};
 
 use super::answer::{broken, collect, message, ours, printable};
-use super::body::Body;
-use super::net::Net;
+use super::net::{Headers, Net};
+use crate::adapters::outbound::Body;
 use crate::ports::upstream::{Fault, FaultKind};
 
 /// What is read of an answer that is an error.
@@ -38,7 +38,7 @@ pub(super) enum Got {
 /// The connection failed, the credential was refused, or the answer breaks HTTP's or JSON-RPC's rules.
 pub(super) async fn exchange(
     net: &Net,
-    headers: HeaderMap,
+    headers: Headers,
     body: Bytes,
     id: &Id,
     cap: usize,

@@ -33,6 +33,12 @@ impl Key {
         Key { owner: Some(owner), variant: client.variant }
     }
 
+    /// The same for one caller's credential alone.
+    pub(super) fn of(mut self, caller: [u8; 32]) -> Key {
+        self.variant.iter_mut().zip(caller).for_each(|(to, from)| *to ^= from);
+        self
+    }
+
     /// Whether lists are read through this entry.
     pub(super) fn is_for_lists(&self) -> bool {
         matches!(self.owner, None | Some(SessionKey::Catalog))

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use mcp::era::{Era, Revision};
 use mcp::json::Raw;
 use mcp::message::RpcError;
@@ -15,10 +15,11 @@ use super::compose;
 use super::core::{Core, Known, Way};
 use super::handshake::{Failed, GREETING_BYTES, is_modern, newest, object, revisions, supported};
 use super::http::{Got, exchange};
+use super::net::Headers;
 use super::server::HttpSide;
 use super::stream::{Run, Want};
 use crate::config::HttpKind;
-use crate::ports::upstream::{Facts, Fault, FaultKind};
+use crate::ports::upstream::{Behalf, Facts, Fault, FaultKind};
 
 /// What an answer to `server/discover` says about the era.
 pub(super) enum Verdict {
@@ -31,13 +32,13 @@ pub(super) enum Verdict {
 }
 
 /// Finds out how an HTTP server is spoken to.
-pub(super) async fn over_http(side: &Arc<HttpSide>) -> Result<Arc<Known>, Fault> {
+pub(super) async fn over_http(side: &Arc<HttpSide>, behalf: &Behalf) -> Result<Arc<Known>, Fault> {
     let core = &side.core;
     if side.kind == HttpKind::Sse {
         return old(side).await;
     }
     let within = core.spec.timeouts.initialize;
-    let verdict = match tokio::time::timeout(within, discover(side)).await {
+    let verdict = match tokio::time::timeout(within, discover(side, behalf)).await {
         Ok(Ok(verdict)) => verdict,
         // Neither era could be spoken.
         Ok(Err(fault)) if fault.kind == FaultKind::Auth || !fault.dispatched => return Err(fault),
@@ -49,7 +50,7 @@ pub(super) async fn over_http(side: &Arc<HttpSide>) -> Result<Arc<Known>, Fault>
         Verdict::Nothing => return Err(broken("the server speaks no protocol version that is spoken here")),
         Verdict::Legacy => {}
     }
-    match side.open_for_probe().await {
+    match side.open_for_probe(behalf).await {
         Ok(session) => Ok(core.learn(Way::Legacy, Arc::clone(&session.facts))),
         Err(Failed { fault, status: Some(status), modern: false })
             if side.kind == HttpKind::Auto && is_old(status) =>
@@ -70,10 +71,10 @@ fn is_old(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
 }
 
-async fn discover(side: &Arc<HttpSide>) -> Result<Verdict, Fault> {
+async fn discover(side: &Arc<HttpSide>, behalf: &Behalf) -> Result<Verdict, Fault> {
     let ticket = side.core.ticket();
     let body = compose::discover(&ticket.id);
-    let headers = discover_headers(side.net.headers());
+    let headers = discover_headers(side.net.headers(behalf));
     let reply = exchange(&side.net, headers, body, &ticket.id, GREETING_BYTES).await?;
     let outcome = match reply.got {
         Got::Answer { outcome, .. } => outcome,
@@ -88,7 +89,7 @@ async fn discover(side: &Arc<HttpSide>) -> Result<Verdict, Fault> {
     Ok(judge(&side.core, outcome))
 }
 
-fn discover_headers(mut headers: HeaderMap) -> HeaderMap {
+fn discover_headers(mut headers: Headers) -> Headers {
     let version = HeaderValue::from_static(Revision::MODERN.as_str());
     headers.insert(HeaderName::from_static("mcp-protocol-version"), version);
     headers.insert(HeaderName::from_static("mcp-method"), HeaderValue::from_static("server/discover"));

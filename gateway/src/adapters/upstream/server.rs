@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{join, join_all};
 use futures_util::stream;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use mcp::code;
 use mcp::era::{Era, Revision};
 use mcp::json::Raw;
@@ -22,7 +22,7 @@ use super::compose::{self, Ticket};
 use super::core::{Core, Known, Way};
 use super::handshake::{Failed, GREETING_BYTES, handshake, is_modern};
 use super::http::{Got, exchange, refusal};
-use super::net::Net;
+use super::net::{Headers, Net};
 use super::pipes::Pipes;
 use super::pool::{Key, Pool};
 use super::probe;
@@ -30,8 +30,9 @@ use super::sessions::{IDLE, Session};
 use super::sse;
 use super::stream::{Run, Want};
 use super::watch::{self, Watching};
-use crate::config::{HttpKind, HttpServer};
-use crate::ports::upstream::{Answer, Call, Client, Event, Events, Fault, FaultKind, SessionKey};
+use crate::adapters::credentials::Issue;
+use crate::config::{HttpKind, HttpServer, Outgoing};
+use crate::ports::upstream::{Answer, Behalf, Call, Client, Event, Events, Fault, FaultKind, SessionKey};
 
 /// From here on a failed attempt to connect was expensive.
 const HANGING: Duration = Duration::from_secs(1);
@@ -54,6 +55,8 @@ pub(super) struct HttpSide {
     pub(super) core: Arc<Core>,
     pub(super) net: Arc<Net>,
     pub(super) kind: HttpKind,
+    /// Whether each caller has its own credential: nothing of one caller is then shown to another.
+    per_principal: bool,
     pub(super) sessions: Arc<Pool<Session>>,
     /// Whether somebody listens to what the server announces.
     pub(super) watching: Arc<Watching>,
@@ -65,37 +68,53 @@ pub(super) struct HttpSide {
 impl HttpSide {
     /// # Errors
     /// The URL or the file of authorities is unusable.
-    pub(super) fn new(core: &Arc<Core>, spec: &HttpServer) -> Result<Arc<HttpSide>, Fault> {
-        let net = Arc::new(Net::new(spec, &core.spec.timeouts)?);
+    pub(super) fn new(core: &Arc<Core>, spec: &HttpServer, issue: &Issue) -> Result<Arc<HttpSide>, Fault> {
+        let credential = issue.credential(&core.server, spec.credential.as_ref());
+        let credential = credential.map_err(|what| Fault::early(FaultKind::Auth, what))?;
+        let net = Arc::new(Net::new(spec, &core.spec.timeouts, credential)?);
         Ok(Arc::new(HttpSide {
             old: sse::pipes(core, &net),
             core: Arc::clone(core),
             net,
             kind: spec.kind,
+            per_principal: spec.credential.as_ref().is_some_and(Outgoing::per_principal),
             sessions: Pool::new(IDLE),
             watching: Arc::default(),
             gate: Arc::new(Semaphore::new(SIDE_POSTS)),
         }))
     }
 
+    /// Whose session: where callers have their own credentials, the catalog's is each caller's own too.
+    fn key(&self, owner: &SessionKey, client: &Client) -> Key {
+        let key = Key::new(*owner, client);
+        if self.per_principal { key.of(client.behalf.variant()) } else { key }
+    }
+
+    /// Whether a failure says something about the server, not about one caller's credential.
+    fn is_everyones(&self, fault: Option<&Fault>) -> bool {
+        !(self.per_principal && fault.is_some_and(|fault| fault.kind == FaultKind::Auth))
+    }
+
     /// What is known of the server; asks it once.
-    pub(super) async fn known(self: &Arc<Self>) -> Result<Arc<Known>, Fault> {
+    pub(super) async fn known(self: &Arc<Self>, behalf: &Behalf) -> Result<Arc<Known>, Fault> {
         match self.core.known() {
             Some(known) => Ok(known),
-            None => Box::pin(self.ask()).await,
+            None => Box::pin(self.ask(behalf)).await,
         }
     }
 
     /// Asks the server for its era, once for all who wait.
-    pub(super) async fn ask(self: &Arc<Self>) -> Result<Arc<Known>, Fault> {
+    pub(super) async fn ask(self: &Arc<Self>, behalf: &Behalf) -> Result<Arc<Known>, Fault> {
         self.core.running()?;
         self.core.gate.check()?;
-        let side = Arc::clone(self);
+        let (side, behalf) = (Arc::clone(self), behalf.clone());
         let probing = self.core.probe.join(|| {
             async move {
-                let found = probe::over_http(&side).await;
-                side.core.note(found.as_ref().err(), true);
-                if let Some(known) = found.as_ref().ok().filter(|known| known.way == Way::Modern) {
+                let found = probe::over_http(&side, &behalf).await;
+                side.core.note(found.as_ref().err(), side.is_everyones(found.as_ref().err()));
+                if let Some(known) =
+                    found.as_ref().ok().filter(|known| known.way == Way::Modern && !side.per_principal)
+                {
                     watch::subscribe(&side, &known.facts);
                 }
                 found
@@ -113,7 +132,7 @@ impl HttpSide {
         let mut again = method::safe_to_repeat(call.method);
         let mut first = true;
         loop {
-            let known = self.known().await?;
+            let known = self.known(&call.client.behalf).await?;
             if known.way != Way::OldSse {
                 self.core.gate.check()?;
             }
@@ -124,12 +143,15 @@ impl HttpSide {
                 Way::OldSse => return Box::pin(self.old.call(call, &known)).await,
             };
             // A refused connection is cheap and soon over; one that hangs must not cost every caller its time.
-            let hung = sent.as_ref().is_err_and(|fault| !fault.dispatched) && start.elapsed() >= HANGING;
+            let early = |fault: &Fault| !fault.dispatched && fault.kind != FaultKind::Auth;
+            let hung = sent.as_ref().is_err_and(early) && start.elapsed() >= HANGING;
             match sent {
                 Ok(Sent::Events(events)) => return Ok(events),
                 Ok(Sent::Odd { outcome, untouched }) => {
                     self.core.note(outcome.as_ref().err(), false);
-                    let changed = first && self.core.may_suspect() && Box::pin(self.changed(known.way)).await;
+                    let changed = first
+                        && self.core.may_suspect()
+                        && Box::pin(self.changed(known.way, &call.client.behalf)).await;
                     if !changed || !(again || untouched) {
                         return outcome;
                     }
@@ -154,14 +176,14 @@ impl HttpSide {
         }
     }
 
-    async fn changed(self: &Arc<Self>, before: Way) -> bool {
-        self.ask().await.is_ok_and(|known| known.way != before)
+    async fn changed(self: &Arc<Self>, before: Way, behalf: &Behalf) -> bool {
+        self.ask(behalf).await.is_ok_and(|known| known.way != before)
     }
 
     async fn modern(&self, call: &Call, known: &Known) -> Result<Sent, Fault> {
         let ticket = self.core.ticket();
         let body = compose::call(call, Era::Modern, known.facts.revision, &ticket.id, &ticket.token());
-        let headers = modern_headers(self.net.headers(), call, known.facts.revision)?;
+        let headers = modern_headers(self.net.headers(&call.client.behalf), call, known.facts.revision)?;
         let reply = exchange(&self.net, headers, body, &ticket.id, call.answer_bytes).await?;
         Ok(match reply.got {
             Got::Answer { status, outcome } => {
@@ -201,7 +223,7 @@ impl HttpSide {
         let ticket = self.core.ticket();
         let body = compose::call(call, Era::Legacy, session.facts.revision, &ticket.id, &ticket.token());
         let mut guard = CancelGuard::new(Some(&session.back), &ticket.id);
-        let headers = session.back.headers.clone();
+        let headers = session.back.headers.clone().on_behalf(&call.client.behalf);
         let sent = exchange(&self.net, headers, body, &ticket.id, call.answer_bytes).await;
         if !matches!(&sent, Ok(reply) if matches!(reply.got, Got::Stream(_))) {
             guard.disarm();
@@ -249,7 +271,7 @@ impl HttpSide {
         owner: &SessionKey,
         client: &Client,
     ) -> Result<Arc<Session>, Failed> {
-        let slot = self.sessions.slot(Key::new(*owner, client));
+        let slot = self.sessions.slot(self.key(owner, client));
         if let Some(session) = slot.ready() {
             return Ok(session);
         }
@@ -264,10 +286,11 @@ impl HttpSide {
                 let shaken = handshake(&side.core, &side.net, &side.gate, &client).await;
                 // A probe judges its own attempts: a refusal may lead it to the older transport.
                 if side.core.known().is_some() {
-                    side.core.note(shaken.as_ref().err().map(|failed| &failed.fault), true);
+                    let fault = shaken.as_ref().err().map(|failed| &failed.fault);
+                    side.core.note(fault, side.is_everyones(fault));
                 }
                 let session = place.fill(shaken?);
-                if owner == SessionKey::Catalog {
+                if owner == SessionKey::Catalog && !side.per_principal {
                     watch::follow(&side, &client, &session);
                 }
                 Ok(session)
@@ -278,8 +301,8 @@ impl HttpSide {
     }
 
     /// Takes a session in that the probe has opened.
-    pub(super) async fn open_for_probe(self: &Arc<Self>) -> Result<Arc<Session>, Failed> {
-        self.session(&SessionKey::Catalog, &compose::nobody()).await
+    pub(super) async fn open_for_probe(self: &Arc<Self>, behalf: &Behalf) -> Result<Arc<Session>, Failed> {
+        self.session(&SessionKey::Catalog, &compose::nobody().on_behalf(behalf.clone())).await
     }
 
     /// `logging/setLevel` in a session.
@@ -315,10 +338,10 @@ fn done(era: Era, outcome: Result<Raw, RpcError>) -> Events {
 }
 
 pub(super) fn modern_headers(
-    mut headers: HeaderMap,
+    mut headers: Headers,
     call: &Call,
     revision: Revision,
-) -> Result<HeaderMap, Fault> {
+) -> Result<Headers, Fault> {
     let unfit = |what: &str| Fault::early(FaultKind::Protocol, format!("no header can carry {what}"));
     let version = HeaderValue::from_static(revision.as_str());
     headers.insert(HeaderName::from_static("mcp-protocol-version"), version);

@@ -13,14 +13,14 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{broken, too_large};
-use super::body::Body;
 use super::core::{Core, Way};
 use super::http::{is_event_stream, refusal};
-use super::net::{Net, chain};
+use super::net::Net;
 use super::pipes::{NotOpened, Open, Opened, Pipes};
 use super::sessions::IDLE;
+use crate::adapters::outbound::{Body, chain};
 use crate::adapters::pipe::Pipe;
-use crate::ports::upstream::{Fault, FaultKind};
+use crate::ports::upstream::{Behalf, Fault, FaultKind};
 
 /// Messages read and not yet taken by the multiplexer.
 const WAITING: usize = 32;
@@ -57,7 +57,7 @@ impl Open for OldSse {
 
 impl OldSse {
     async fn connect(&self) -> Result<Opened, Fault> {
-        let answer = self.net.get(self.net.headers()).await?;
+        let answer = self.net.get(self.net.headers(&Behalf::gateway())).await?;
         let status = answer.status();
         if status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN {
             return Err(Fault::late(FaultKind::Auth, format!("the server answered {}", status.as_u16())));
@@ -167,7 +167,7 @@ struct SsePipe {
 #[async_trait]
 impl Pipe for SsePipe {
     async fn send(&self, line: Bytes) -> Result<(), Fault> {
-        let posting = self.net.post_to(self.endpoint.clone(), self.net.headers(), line);
+        let posting = self.net.post_to(self.endpoint.clone(), self.net.headers(&Behalf::gateway()), line);
         let answer = tokio::time::timeout(self.within, posting)
             .await
             .map_err(|_| Fault::late(FaultKind::Timeout, "the server did not take a message in time"))??;

@@ -16,11 +16,10 @@ use tokio::sync::broadcast;
 
 use super::answer::{message, ours, too_large};
 use super::back::{Back, CancelGuard};
-use super::body::Body;
 use super::compose::Ticket;
 use super::core::Core;
-use super::net::chain;
 use super::sessions::Session;
+use crate::adapters::outbound::{Body, chain};
 use crate::adapters::pipe::{list_change, without_token};
 use crate::ports::upstream::{Answer, Change, Event, Events, Fault, FaultKind};
 

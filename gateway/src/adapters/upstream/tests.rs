@@ -16,6 +16,8 @@ use tokio::sync::Notify;
 
 use super::{Deps, ServerClient};
 use crate::adapters::child::Slots;
+use crate::adapters::credentials::Issue;
+use crate::adapters::outbound::Fetcher;
 use crate::config::{HttpKind, HttpServer, Server, Timeouts, ToolRules, Transport};
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::upstream::{
@@ -305,6 +307,7 @@ pub(super) fn spec(url: &str) -> Server {
     Server {
         id: "fake".into(),
         transport: Transport::Http(HttpServer {
+            credential: None,
             url: url.parse().unwrap(),
             kind: HttpKind::Auto,
             headers: Vec::new(),
@@ -324,7 +327,12 @@ pub(super) fn client_of(spec: Server) -> Arc<ServerClient> {
 }
 
 pub(super) fn client_at(spec: Server, clock: Arc<dyn Clock>) -> Arc<ServerClient> {
-    ServerClient::new(Arc::new(spec), Deps { slots: Arc::new(Slots::new(8)), clock })
+    let fetcher = Fetcher::new(&auth::egress::Egress::default(), None).unwrap();
+    let issue = Issue { fetcher, clock: Arc::clone(&clock) };
+    ServerClient::new(
+        Arc::new(spec),
+        Deps { slots: Arc::new(Slots::new(8)), clock: Arc::clone(&clock), issue },
+    )
 }
 
 pub(super) fn client(fake: &Fake) -> Arc<ServerClient> {

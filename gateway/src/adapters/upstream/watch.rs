@@ -19,7 +19,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::message;
 use super::back::Back;
-use super::body::Body;
 use super::compose;
 use super::core::{Core, Way};
 use super::handshake::GREETING_BYTES;
@@ -27,6 +26,7 @@ use super::http::{Got, exchange, is_event_stream};
 use super::server::{HttpSide, modern_headers};
 use super::sessions::Session;
 use crate::adapters::child::Backoff;
+use crate::adapters::outbound::Body;
 use crate::adapters::pipe::list_change;
 use crate::ports::upstream::{Call, Change, Client, Facts, Mirrored, SessionKey};
 
@@ -201,7 +201,9 @@ async fn listen(side: Weak<HttpSide>, lists: &[&str], revision: Revision) {
         }
         let ticket = side.core.ticket();
         let body = compose::call(&call, Era::Modern, revision, &ticket.id, &ticket.token());
-        let Ok(headers) = modern_headers(side.net.headers(), &call, revision) else { return };
+        let Ok(headers) = modern_headers(side.net.headers(&call.client.behalf), &call, revision) else {
+            return;
+        };
         let (core, net, within) =
             (Arc::clone(&side.core), Arc::clone(&side.net), side.core.spec.timeouts.initialize);
         // A stream that stays open must not keep the client alive.

@@ -11,7 +11,8 @@ fn temp(name: &str, text: &str) -> PathBuf {
 fn ran(name: &str, text: &str, json: bool) -> (u8, String, String) {
     let file = temp(name, text);
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let code = run(&CheckArgs { file: file.clone(), json, elsewhere: true }, &mut out, &mut err);
+    let code =
+        run(&CheckArgs { file: file.clone(), json, elsewhere: true, connect: false }, &mut out, &mut err);
     std::fs::remove_file(&file).unwrap();
     let shown =
         |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace(&file.display().to_string(), "FILE");
@@ -25,7 +26,7 @@ fn a_good_file() {
     assert_eq!((code, err.as_str()), (0, ""));
     let want = "\
 warning: FILE:2:13: servers.a.url: what looks like a credential in the URL; use `headers` with a reference if the server allows it: URLs end up in logs
-warning: FILE:1:1: no tasks: the implicit task `default` allows every caller everything; policies come with a later build; until then only loopback callers reach the gateway
+warning: FILE:1:1: no tasks: the implicit task `default` allows every caller everything; write `tasks` with what each may call
 FILE is good
   clients  http://127.0.0.1:8080/mcp
   admin    http://127.0.0.1:9090/status
@@ -62,7 +63,7 @@ fn json_for_programs() {
 #[test]
 fn a_file_that_is_not_there() {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let args = CheckArgs { file: "/none.yaml".into(), json: false, elsewhere: false };
+    let args = CheckArgs { file: "/none.yaml".into(), json: false, elsewhere: false, connect: false };
     assert_eq!(run(&args, &mut out, &mut err), 1);
     assert!(String::from_utf8(out).unwrap().starts_with("/none.yaml: can't read it"));
 }

@@ -41,7 +41,8 @@ fn to_a_file_that_check_takes() {
     let (code, out, _) = folder.run(Some("t.yaml"), false);
     assert_eq!((code, out.as_str()), (0, ""));
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let args = check::CheckArgs { file: folder.0.join("t.yaml"), json: false, elsewhere: false };
+    let args =
+        check::CheckArgs { file: folder.0.join("t.yaml"), json: false, elsewhere: false, connect: false };
     assert_eq!(check::run(&args, &mut out, &mut err), 0, "{}", String::from_utf8_lossy(&out));
     assert!(String::from_utf8(out).unwrap().contains("a  stdio  sh"));
 }

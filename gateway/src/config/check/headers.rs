@@ -34,6 +34,11 @@ const OURS: [&str; 21] = [
     "upgrade",
 ];
 
+/// Whether the gateway or HTTP sets it.
+pub(super) fn is_ours(header: &HeaderName) -> bool {
+    OURS.contains(&header.as_str()) || header.as_str().starts_with("mcp-param-")
+}
+
 /// The headers without those that are wrong.
 pub(super) fn check(
     raw: Option<&Ordered<String>>,
@@ -47,7 +52,7 @@ pub(super) fn check(
             context.name_problem(&at, "not the name of a header", "write letters, digits and - alone");
             continue;
         };
-        if OURS.contains(&header.as_str()) || header.as_str().starts_with("mcp-param-") {
+        if is_ours(&header) {
             context.name_problem(&at, "a header that the gateway sets itself", "remove it");
             continue;
         }

@@ -2,14 +2,20 @@
 
 use url::{Host, Url};
 
-use super::{front, headers};
-use crate::config::checked::{HttpKind, HttpServer};
+use super::server::Around;
+use super::{front, headers, outgoing};
+use crate::config::checked::{HttpKind, HttpServer, Outgoing};
 use crate::config::context::Context;
 use crate::config::place::At;
 use crate::config::raw;
 
 /// `None` only after a problem.
-pub(super) fn check(raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Option<HttpServer> {
+pub(super) fn check(
+    raw: &raw::Server,
+    at: &At,
+    (egress, public): Around<'_>,
+    context: &mut Context<'_>,
+) -> Option<HttpServer> {
     let url = raw.url.as_deref().and_then(|text| url(text, &at.key("url"), context));
     let headers = headers::check(raw.headers.as_ref(), &at.key("headers"), context);
     let ca = raw.ca.as_deref().map(|text| context.path(text));
@@ -18,10 +24,20 @@ pub(super) fn check(raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Op
     {
         context.problem(&at.key("ca"), what, "name a PEM file with the certificates of the authorities");
     }
+    let place = outgoing::Place { egress, public, server: url.as_ref() };
+    let credential = raw.auth.as_ref().and_then(|raw| outgoing::check(raw, &place, &at.key("auth"), context));
+    let taken = match &credential {
+        Some(Outgoing::Header(name, _)) => Some(name.clone()),
+        Some(_) => Some(http::header::AUTHORIZATION),
+        None => None,
+    };
+    if headers.iter().any(|(name, _)| taken.as_ref() == Some(name)) {
+        context.problem(&at.key("auth"), "the same header by `headers` and by `auth`", "keep one of the two");
+    }
     let url = url?;
     if url.scheme() == "http"
         && !local(&url)
-        && headers.iter().any(|(name, _)| super::names_secret(name.as_str()))
+        && (credential.is_some() || headers.iter().any(|(name, _)| super::names_secret(name.as_str())))
     {
         let what = "credentials go over plain HTTP to another machine";
         context.warning(&at.key("url"), what, "use https");
@@ -34,7 +50,11 @@ pub(super) fn check(raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Op
         Some(raw::Kind::Sse) => HttpKind::Sse,
         Some(raw::Kind::Auto) | None => HttpKind::Auto,
     };
-    Some(HttpServer { url, kind, headers, ca })
+    if kind == HttpKind::Sse && credential.as_ref().is_some_and(Outgoing::per_principal) {
+        let fix = "use a streamable HTTP server, or a credential of the gateway's own";
+        context.problem(&at.key("auth"), "a credential for each caller over the old HTTP+SSE transport", fix);
+    }
+    Some(HttpServer { url, kind, headers, credential, ca })
 }
 
 /// The URL's text never gets into a message: some servers want a secret in it.

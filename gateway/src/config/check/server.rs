@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use auth::egress::Egress;
+
 use super::bounds::seconds;
 use super::{cost, http_server, stdio_server};
 use crate::config::checked::{ByTool, Server, ServerPolicy, Timeouts, ToolRules, ToolTimeouts, Transport};
@@ -11,7 +13,10 @@ use crate::config::raw;
 
 /// 24 h: a deadline beyond it is a slip of the unit.
 const LONGEST: u64 = 86_400;
-const ONLY_URL: [&str; 3] = ["type", "headers", "ca"];
+const ONLY_URL: [&str; 4] = ["type", "headers", "auth", "ca"];
+
+/// What of the rest of the file a server's credential depends on: the egress rules and the public URL.
+pub(super) type Around<'a> = (&'a Egress, Option<&'a str>);
 const ONLY_COMMAND: [&str; 7] = ["args", "env", "inherit_env", "cwd", "isolation", "idle", "max_processes"];
 
 /// Whether a server may be called so: `[a-z][a-z0-9-]{0,31}`.
@@ -22,7 +27,7 @@ pub(crate) fn valid_id(id: &str) -> bool {
 }
 
 /// All servers, in the order of the file.
-pub(super) fn all(raw: &raw::File, context: &mut Context<'_>) -> Vec<Server> {
+pub(super) fn all(raw: &raw::File, egress: &Egress, context: &mut Context<'_>) -> Vec<Server> {
     let at = At::root().key("servers");
     let Some(servers) = &raw.servers else { return Vec::new() };
     if servers.0.is_empty() {
@@ -32,15 +37,22 @@ pub(super) fn all(raw: &raw::File, context: &mut Context<'_>) -> Vec<Server> {
             "add one: files: { command: ... } or docs: { url: ... }",
         );
     }
-    servers.0.iter().filter_map(|(id, server)| one(id, server, &at.key(id), context)).collect()
+    let public = raw.public_url.as_deref();
+    let all = servers.0.iter();
+    all.filter_map(|(id, server)| one((id, server), &at.key(id), (egress, public), context)).collect()
 }
 
-fn one(id: &str, raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Option<Server> {
+fn one(
+    (id, raw): (&str, &raw::Server),
+    at: &At,
+    around: Around<'_>,
+    context: &mut Context<'_>,
+) -> Option<Server> {
     if !valid_id(id) {
         let fix = "ids begin with a-z, go on with a-z, 0-9 or -, and have at most 32 characters";
         context.problem(at, "not a server id", fix);
     }
-    let transport = transport(raw, at, context);
+    let transport = transport(raw, at, around, context);
     let timeouts = timeouts(raw.timeouts.as_ref(), &at.key("timeouts"), context);
     let tools = tools(raw, &timeouts, &at.key("tools"), context);
     let policy = policy(raw, at, context);
@@ -60,7 +72,7 @@ fn one(id: &str, raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Optio
 }
 
 /// Presence is judged by the text: a `url` of the wrong type has been reported already and is still there.
-fn transport(raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Option<Transport> {
+fn transport(raw: &raw::Server, at: &At, around: Around<'_>, context: &mut Context<'_>) -> Option<Transport> {
     let has = |context: &Context<'_>, key: &str| context.places.has(&at.key(key));
     let foreign = |context: &mut Context<'_>, keys: &[&str], with: &str| {
         for key in keys.iter().filter(|key| context.places.has(&at.key(key))) {
@@ -81,7 +93,7 @@ fn transport(raw: &raw::Server, at: &At, context: &mut Context<'_>) -> Option<Tr
         }
         (true, false) => {
             foreign(context, &ONLY_COMMAND, "command");
-            http_server::check(raw, at, context).map(Transport::Http)
+            http_server::check(raw, at, around, context).map(Transport::Http)
         }
         (false, true) => {
             foreign(context, &ONLY_URL, "url");

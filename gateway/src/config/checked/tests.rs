@@ -12,6 +12,7 @@ fn server(tools: &[(&str, Option<u64>, Option<u64>)]) -> Server {
         transport: Transport::Http(HttpServer {
             url: Url::parse("http://127.0.0.1:1/mcp").unwrap(),
             kind: HttpKind::Auto,
+            credential: None,
             headers: vec![],
             ca: None,
         }),
@@ -43,8 +44,8 @@ fn without_overrides_the_servers_own_deadlines_hold() {
 
 #[test]
 fn keys_show_only_their_number() {
-    let keys = Keys { seal: vec![[7; 32]], made: false };
-    assert_eq!(format!("{keys:?}"), "Keys { seal: 1, made: false }");
+    let keys = Keys { seal: vec![[7; 32]], made: false, digest: Some([7; 32]), run_token: None };
+    assert_eq!(format!("{keys:?}"), "Keys { seal: 1, made: false, .. }");
 }
 
 #[test]

@@ -65,6 +65,14 @@ pub(crate) fn variable_name(name: &str) -> bool {
     first && name.len() <= 256 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
+/// Reads a secret's file again.
+///
+/// # Errors
+/// What is wrong with it, without any of its text.
+pub fn read_secret(path: &Path) -> Result<Secret, String> {
+    read_file(path).map(|(secret, _)| secret).map_err(|(what, _)| what)
+}
+
 fn read_file(path: &Path) -> Result<(Secret, Option<String>), Fault> {
     let shown = path.display();
     let fault = |what: String, fix: &str| Err((what, fix.to_owned()));

@@ -5,14 +5,8 @@
 pub(super) fn section(parent: &str, key: &str) -> Option<&'static str> {
     let server = parent.strip_prefix("/servers/").is_some_and(|id| !id.contains('/'));
     match (parent, key) {
-        ("", "auth") => {
-            Some("remove the section and keep `listen` on a loopback address: nobody is authenticated")
-        }
         ("", "audit") => Some("remove the section: calls are logged and not journaled"),
         ("", "meter") => Some("remove the section: results carry no meter"),
-        (_, "auth") if server => {
-            Some("remove it; a fixed credential can stand in `headers` as `Bearer env:NAME`")
-        }
         (_, "quarantine" | "pin") if server => Some("remove it: nothing would act on it"),
         _ => None,
     }

@@ -77,12 +77,11 @@ fn shape() {
 
 #[test]
 fn sections_of_later_builds() {
-    for section in ["tasks", "auth", "audit", "meter"] {
+    for section in ["auth", "audit", "meter"] {
         let want = format!("{section}: `{section}` is not in this build of Tollgate yet; remove the section");
         root(&format!("{section}: {{}}"), &[("2:1", &want)]);
     }
-    root("keys: { digest: env:KEY }", &[("2:9", "`digest` is not in this build")]);
-    for key in ["auth", "cost", "quarantine"] {
+    for key in ["auth", "quarantine"] {
         let want = format!("servers.a.{key}: `{key}` is not in this build of Tollgate yet");
         server(&format!("url: https://a/\n{key}: {{}}"), &[("4:5", &want)]);
     }
@@ -90,9 +89,11 @@ fn sections_of_later_builds() {
 
 #[test]
 fn listeners() {
-    let refused = "listen: listen is 0.0.0.0:8080, which is not a loopback address, and this build authenticates nobody";
-    root("listen: 0.0.0.0:8080", &[("2:9", refused)]);
-    root("listen: '[::]:8080'", &[("2:9", "not a loopback address")]);
+    let refused =
+        "listen: listen is 0.0.0.0:8080, which is not a loopback address, and no `auth` proves who calls";
+    let tasks = "which is not a loopback address, and no `tasks` say what callers may do";
+    root("listen: 0.0.0.0:8080", &[("2:9", refused), ("2:9", tasks)]);
+    root("listen: '[::]:8080'", &[("2:9", "not a loopback address"), ("2:9", tasks)]);
     root(
         "listen: localhost",
         &[("2:9", "`localhost` is not a listen address; write an IP address and a port")],
@@ -102,7 +103,7 @@ fn listeners() {
         &[("2:18", "admin.listen: admin.listen is 10.0.0.1:9, which is not")],
     );
     root("admin: { listen: 127.0.0.1:8080 }", &[("2:18", "is the data listener's address too")]);
-    root("h2c: true\nlisten: 0.0.0.0:1", &[("3:9", "not a loopback address")]);
+    root("h2c: true\nlisten: 0.0.0.0:1", &[("3:9", "not a loopback address"), ("3:9", "not a loopback")]);
     root("public_url: mcp.example.com", &[("2:13", "public_url: not an http or https URL")]);
     root("public_url: https://u:canary@a.example/", &[("2:13", "a URL with a user, a query or a fragment")]);
     root("hosts: ['*.example.com', ok.example, https://x]", &[("2:9", "not a host"), ("2:38", "not a host")]);
@@ -257,7 +258,8 @@ legacy: { until: soon }
     expect(
         text,
         &[
-            ("1:9", "not a loopback"),
+            ("1:9", "no `auth` proves"),
+            ("1:9", "no `tasks` say"),
             ("2:8", "drain: not in the form"),
             ("4:48", "servers.a.timeouts.connect: not in the form"),
             ("5:3", "both `url` and `command`"),

@@ -14,7 +14,7 @@ use super::conns::{Conns, Wire};
 const LEFT_FRAMES: usize = 4;
 
 /// The body of an answer.
-pub(super) struct Body {
+pub(in crate::adapters) struct Body {
     incoming: Incoming,
     /// None over HTTP/2, and when the connection is gone or given back.
     wire: Option<(Box<Wire>, Weak<Conns>)>,
@@ -22,7 +22,7 @@ pub(super) struct Body {
 
 impl Body {
     /// `wire` is the HTTP/1.1 connection that nobody else drives.
-    pub(super) fn new(incoming: Incoming, wire: Option<(Box<Wire>, Weak<Conns>)>) -> Body {
+    pub(in crate::adapters) fn new(incoming: Incoming, wire: Option<(Box<Wire>, Weak<Conns>)>) -> Body {
         Body { incoming, wire }
     }
 

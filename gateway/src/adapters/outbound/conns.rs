@@ -14,8 +14,8 @@ use http::{Request, Response, Uri, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
-use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
-use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
+use hyper_rustls::MaybeHttpsStream;
+use hyper_util::client::legacy::connect::Connection as _;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use tower_service::Service as _;
 
 use super::body::Body;
-use super::net::{Timed, chain};
+use super::connect::{Connector, chain};
 use crate::ports::upstream::{Fault, FaultKind};
 
 /// Idle connections are dropped before the usual server does it (Node and uvicorn: 5 s), so that a request is not
@@ -38,10 +38,9 @@ const H2_HEADERS: u32 = 64 << 10;
 
 type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
 type Whole = Full<Bytes>;
-type Connector = Timed<HttpsConnector<HttpConnector>>;
 
 /// All connections to one origin.
-pub(super) struct Conns {
+pub(in crate::adapters) struct Conns {
     connector: Connector,
     origin: Uri,
     scheme: Scheme,
@@ -58,7 +57,7 @@ struct Shelf {
 }
 
 /// An HTTP/1.1 connection. Nothing happens on it unless [`Wire::poll`] is called.
-pub(super) struct Wire {
+pub(in crate::adapters) struct Wire {
     sender: http1::SendRequest<Whole>,
     conn: http1::Connection<Io, Whole>,
     over: bool,
@@ -66,7 +65,7 @@ pub(super) struct Wire {
 
 impl Wire {
     /// Lets the connection do what it can do now. Ready: it is of no more use.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(in crate::adapters) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.over {
             self.over = Pin::new(&mut self.conn).poll(cx).is_ready();
         }
@@ -100,7 +99,7 @@ enum Fresh {
 
 impl Conns {
     /// For this origin; nothing is connected yet. None when the URL has no scheme or no host.
-    pub(super) fn new(connector: Connector, url: &Uri) -> Option<Arc<Conns>> {
+    pub(in crate::adapters) fn new(connector: Connector, url: &Uri) -> Option<Arc<Conns>> {
         let (scheme, authority) = (url.scheme()?.clone(), url.authority()?.clone());
         let (idle, shared) = (Mutex::default(), Mutex::default());
         Some(Arc::new(Conns { connector, origin: url.clone(), scheme, authority, idle, shared }))
@@ -111,7 +110,10 @@ impl Conns {
     ///
     /// # Errors
     /// No connection, or it broke.
-    pub(super) async fn send(self: &Arc<Self>, mut request: Request<Whole>) -> Result<Response<Body>, Fault> {
+    pub(in crate::adapters) async fn send(
+        self: &Arc<Self>,
+        mut request: Request<Whole>,
+    ) -> Result<Response<Body>, Fault> {
         loop {
             let (fresh, new) = match self.ready() {
                 Some(ready) => (ready, false),
@@ -143,7 +145,7 @@ impl Conns {
     }
 
     /// Takes a connection back whose answer has been read to its end.
-    pub(super) fn put(self: &Arc<Self>, mut wire: Box<Wire>) {
+    pub(in crate::adapters) fn put(self: &Arc<Self>, mut wire: Box<Wire>) {
         if !wire.is_free() {
             return;
         }

@@ -1,0 +1,1 @@
+//! Rules for keys over a scripted network.

@@ -1,0 +1,67 @@
+//! What a tool's server says of it: whether it has it, and its hints. Reads the list of one server once and ends.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp::entry::EntryKind;
+use mcp::json::Raw;
+use policies::Hints;
+
+use crate::assemble;
+use crate::cli::runtime;
+use crate::config::{Checked, Server};
+
+/// The longest that the list is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is known of a tool.
+pub(super) struct Told {
+    /// The server's own name for it.
+    pub(super) own: String,
+    /// As the server said, not yet believed.
+    pub(super) hints: Hints,
+}
+
+/// Asks the server; nothing when it does not have the tool.
+///
+/// # Errors
+/// Why its list can't be had.
+pub(super) fn ask(
+    config: &Checked,
+    server: &Server,
+    tool: &str,
+    err: &mut dyn Write,
+) -> Result<Option<Told>, String> {
+    let runtime = runtime(err).ok_or("no runtime")?;
+    runtime.block_on(async {
+        let mut only = config.clone();
+        only.servers.retain(|one| one.id == server.id);
+        let gate = assemble::assemble(only)?;
+        let snap = gate.snapshot.load_full();
+        let member = snap.catalog.member(&server.id).map(Arc::clone).ok_or("no such server")?;
+        let manifest = member.manifest(EntryKind::Tool, &assemble::nobody(), PATIENCE).await;
+        let found = manifest.map_err(|fault| format!("server {}: {}", server.id, fault.detail)).map(|list| {
+            let entry = list.by_exposed(tool)?;
+            Some(Told { own: entry.own.clone(), hints: hints(&entry.raw) })
+        });
+        gate.draining.cancel();
+        assemble::shut_down(&gate, assemble::LAST_WORDS).await;
+        found
+    })
+}
+
+fn hints(tool: &Raw) -> Hints {
+    let said = tool.get("annotations");
+    let hint = |key: &str| match said.as_ref()?.get(key)?.as_str() {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    };
+    Hints {
+        read_only: hint("readOnlyHint"),
+        destructive: hint("destructiveHint"),
+        idempotent: hint("idempotentHint"),
+        open_world: hint("openWorldHint"),
+    }
+}

@@ -1,0 +1,235 @@
+//! From a call that nothing stands against to a call under way; for a legacy call that a person is asked about, the wait
+//! in between. Everything that it takes is owned here, so that it can go on beside the request's own future.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use mcp::era::Era;
+use mcp::json::Raw;
+use mcp::message::{self, Id};
+use mcp::meta::LogLevel;
+use metrics::Metrics;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::live::{self, Gauge, Parts};
+use super::{Taken, answer_to};
+use crate::gate::{Gate, Snapshot};
+use crate::inflight::Cancelled;
+use crate::ports::clock::Clock;
+use crate::ports::journal::Ending;
+use crate::ports::upstream::{Fault, FaultKind};
+use crate::profiles::Profile;
+use crate::questions::{Open, Questions};
+use crate::reject::Reject;
+use crate::seal::Sealer;
+use crate::stages::admit::Via;
+use crate::stages::confirm::Confirmed;
+use crate::stages::confirm::ask::Pending;
+use crate::stages::decode::{self, id_of};
+use crate::stages::forward::{self, Ask};
+use crate::stages::limit::{Caller, Limits, Metered};
+use crate::stages::record::Ledger;
+use crate::stages::screen::Screen;
+use crate::stages::screen::filter::{self, Filter};
+
+/// What starting a call needs of the gateway.
+pub(super) struct Starter {
+    limits: Arc<Limits>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    sealer: Sealer,
+    questions: Questions,
+    closing: CancellationToken,
+    grace: Duration,
+    stream_grace: Duration,
+}
+
+impl Starter {
+    pub(super) fn new(gate: &Gate, snap: &Snapshot) -> Starter {
+        Starter {
+            limits: Arc::clone(&gate.limits),
+            clock: Arc::clone(&gate.clock),
+            metrics: Arc::clone(&gate.book.metrics),
+            sealer: snap.sealer.clone(),
+            questions: gate.questions.clone(),
+            closing: gate.closing.clone(),
+            grace: snap.config.legacy.resume_grace,
+            stream_grace: snap.config.auth.stream_grace,
+        }
+    }
+
+    /// Sends a call whose intent is written.
+    pub(super) fn call(self, taken: Taken, metered: Metered, ledger: Ledger) -> Parts {
+        let Taken { bound, entry, .. } = taken;
+        let ends = live::ends(&bound.identified.party.who, self.clock.now(), self.stream_grace);
+        let (decoded, profile) = (bound.identified.decoded, bound.identified.party.profile);
+        let id = id_of(&decoded.message).unwrap_or_else(|| Id::from_number(0));
+        let wanted = match &bound.session {
+            Some(session) => session.state.level(),
+            None => decoded.meta.log_level.as_ref().and_then(Raw::string).and_then(|l| LogLevel::parse(&l)),
+        };
+        let mut screen = Screen::new(decoded.era, id, bound.client.capabilities.clone());
+        screen.token.clone_from(&decoded.meta.progress_token);
+        screen.level = wanted;
+        screen.filter = Filter::new(&profile, &self.metrics);
+        screen.carry = metered.carry.clone().map(|carry| (carry, self.sealer.clone()));
+        let ask = Ask {
+            extra: match profile.redact_arguments {
+                // A header that nothing declares may hold what was taken out of the arguments.
+                true => Vec::new(),
+                false => decode::extra_params(&decoded.admitted, decoded.era),
+            },
+            meta: decoded.meta.rest,
+            client: bound.client,
+            log_level: wanted.map(|level| Raw::from_str_value(level.as_str())),
+            progress: decoded.meta.progress_token.is_some(),
+            session: bound.key,
+            call_id: Arc::clone(&ledger.call_id),
+            started: ledger.started(),
+            times: forward::times(metered.permitted.target(), &profile),
+        };
+        Parts {
+            exchange: forward::forward(metered, ask),
+            screen,
+            ledger,
+            entry,
+            via: decoded.admitted.via,
+            grace: self.grace,
+            gauge: Gauge::call(&self.metrics),
+            closing: self.closing,
+            ends,
+        }
+    }
+
+    /// Takes a legacy call on that a person is asked about first.
+    pub(super) fn ask(self, taken: Taken, pending: Pending, ledger: Ledger) -> Asking {
+        let id = Id::from_raw(&Raw::from_str_value(&format!("tollgate-{}", Uuid::now_v7().simple())));
+        let id = id.unwrap_or_else(|| Id::from_number(0));
+        let principal = taken.bound.identified.party.who.owner;
+        // Open before it is asked, so that the quickest answer finds it.
+        let open = self.questions.open(principal, taken.bound.conversation, id.clone());
+        let (era, via) = (taken.bound.identified.decoded.era, taken.bound.identified.decoded.admitted.via);
+        let client = id_of(&taken.bound.identified.decoded.message).unwrap_or_else(|| Id::from_number(0));
+        Asking {
+            question: Some(pending.request(&id)),
+            cancelled: taken.entry.cancelled().clone(),
+            closing: self.closing.clone(),
+            id: client,
+            era,
+            via,
+            rest: Box::pin(self.rest(taken, pending, ledger, open)),
+        }
+    }
+
+    async fn rest(
+        self,
+        mut taken: Taken,
+        pending: Pending,
+        mut ledger: Ledger,
+        open: Open,
+    ) -> Result<Parts, (Bytes, StatusCode)> {
+        let profile = Arc::clone(&taken.bound.identified.party.profile);
+        let end = ledger.started() + forward::times(pending.permitted.target(), &profile).1;
+        let confirmed = self.agreed(pending, open, (end, &ledger.server)).await;
+        let metered = match confirmed {
+            Ok(confirmed) => self.metered(&mut taken, confirmed, &mut ledger).await,
+            Err(reject) => Err(reject),
+        };
+        match metered {
+            Ok(metered) => Ok(self.call(taken, metered, ledger)),
+            Err(reject) => {
+                ledger.blame(&reject);
+                ledger.close(Ending::Refused);
+                let decoded = &taken.bound.identified.decoded;
+                let id = id_of(&decoded.message).unwrap_or_else(|| Id::from_number(0));
+                let message = answer_to(&reject, &id, decoded.era, &ledger);
+                Err((message, reject.why.status(decoded.era)))
+            }
+        }
+    }
+
+    async fn agreed(
+        &self,
+        pending: Pending,
+        open: Open,
+        (end, server): (Instant, &str),
+    ) -> Result<Confirmed, Reject> {
+        timeout_at(end, pending.answer(open)).await.map_err(|_| late(server))?
+    }
+
+    /// The last steps before a call is sent: secrets out of its arguments, its place, its reservation, its intent.
+    pub(super) async fn metered(
+        &self,
+        taken: &mut Taken,
+        mut confirmed: Confirmed,
+        ledger: &mut Ledger,
+    ) -> Result<Metered, Reject> {
+        let bound = &taken.bound;
+        self.mask(&bound.identified.party.profile, &mut confirmed)?;
+        let caller = Caller { party: &bound.identified.party, run: &bound.run };
+        let what = (Arc::clone(&ledger.call_id), self.clock.now());
+        let (metered, spending) = self.limits.limit(caller, confirmed, taken.place.take(), what).await?;
+        ledger.hold(spending);
+        ledger.intent(&metered.permitted.target().own).await?;
+        Ok(metered)
+    }
+}
+
+impl Starter {
+    /// Takes secrets out of what a server gets, where the task asks for that. Mirrored headers are built from what is
+    /// left.
+    fn mask(&self, profile: &Profile, confirmed: &mut Confirmed) -> Result<(), Reject> {
+        let Some(redactor) = profile.redactor.as_deref().filter(|_| profile.redact_arguments) else {
+            return Ok(());
+        };
+        let named = |key: &str| matches!(key, "arguments" | "argument");
+        for (_, value) in confirmed.params_mut().iter_mut().filter(|(key, _)| named(key)) {
+            if let Some(clean) = filter::redacted(redactor, &self.metrics, value)? {
+                *value = clean;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The total time of a call ran out before it was sent.
+pub(super) fn late(server: &str) -> Reject {
+    let fault = Fault::early(FaultKind::Timeout, "the total time ran out before the call was sent");
+    Reject::fault(&fault, server)
+}
+
+/// A legacy call that waits for a person's answer.
+pub struct Asking {
+    /// The question, until it was given out.
+    pub question: Option<Bytes>,
+    /// Tells when the client gives up.
+    pub cancelled: Cancelled,
+    /// Tells when the process ends.
+    pub closing: CancellationToken,
+    /// The call's id.
+    pub id: Id,
+    /// The client's era.
+    pub era: Era,
+    /// How it came.
+    pub via: Via,
+    /// The answer, and the call that follows; or the message that refuses it.
+    pub rest: Pin<Box<dyn Future<Output = Result<Parts, (Bytes, StatusCode)>> + Send>>,
+}
+
+impl Asking {
+    /// The end that a client gets which has given up, or whom the gateway leaves.
+    pub fn given_up(&self) -> Bytes {
+        Screen::new(self.era, self.id.clone(), Raw::empty_object()).cancelled()
+    }
+
+    /// What a client is told when the process ends.
+    pub fn ended(&self) -> Bytes {
+        let fault = Fault::early(FaultKind::Dropped, "the gateway ended before the question was answered");
+        message::error(Some(&self.id), &Reject::fault(&fault, "").error(""))
+    }
+}
