@@ -6,6 +6,7 @@ pub mod check;
 pub mod demo;
 pub mod explain;
 pub mod import;
+mod journal;
 mod log;
 mod names;
 mod principal;

@@ -309,7 +309,8 @@ fn records_are_shown_filtered_and_followed() {
 
 #[test]
 fn every_command_has_help_and_hostile_texts_are_escaped() {
-    for command in ["verify", "run", "show", "prove", "check-proof", "checkpoint", "keys", "export", "costs"]
+    for command in
+        ["verify", "run", "show", "prove", "check-proof", "checkpoint", "keys", "export", "costs", "fork"]
     {
         let help = audit(&[command, "--help"]);
         assert_eq!(code(&help), 0);

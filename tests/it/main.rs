@@ -20,6 +20,7 @@ mod framing;
 mod front;
 mod h2;
 mod harness;
+mod journal;
 mod json;
 mod legacy_servers;
 mod limits_of_servers;

@@ -3,6 +3,7 @@
 
 mod costs;
 mod export;
+mod fork;
 mod order;
 mod prove;
 mod run;
@@ -33,6 +34,7 @@ enum AuditCommand {
     Keys(prove::KeysArgs),
     Export(export::ExportArgs),
     Costs(costs::CostsArgs),
+    Fork(fork::ForkArgs),
 }
 
 /// Why a command ended early: its exit code, and what is said on stderr, if anything.
@@ -73,6 +75,7 @@ pub fn run(args: &AuditArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         AuditCommand::Keys(args) => prove::keys(args, &mut out),
         AuditCommand::Export(args) => export::run(args, &mut out, err),
         AuditCommand::Costs(args) => costs::run(args, &mut out, err),
+        AuditCommand::Fork(args) => fork::run(args, &mut out, err),
     };
     let result = result.and_then(|code| out.flush().map(|()| code).map_err(Failure::from));
     match result {
