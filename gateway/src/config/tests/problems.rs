@@ -77,14 +77,23 @@ fn shape() {
 
 #[test]
 fn sections_of_later_builds() {
-    for section in ["meter"] {
-        let want = format!("{section}: `{section}` is not in this build of Tollgate yet; remove the section");
-        root(&format!("{section}: {{}}"), &[("2:1", &want)]);
-    }
+    let want = "meter: `meter` is not in this build of Tollgate yet; remove the section";
+    root("meter: {}", &[("2:1", want)]);
+    root("audit: { archive: { url: 's3://b' } }", &[("2:10", "`archive` is not in this build")]);
     for key in ["auth", "quarantine"] {
         let want = format!("servers.a.{key}: `{key}` is not in this build of Tollgate yet");
         server(&format!("url: https://a/\n{key}: {{}}"), &[("4:5", &want)]);
     }
+}
+
+#[test]
+fn the_journal() {
+    root("audit: { dir: '' }", &[("2:15", "audit.dir: not a path")]);
+    root("audit: { instance: ../x }", &[("2:20", "audit.instance: not a log's name")]);
+    root("audit: { deployment: 'a b' }", &[("2:22", "audit.deployment: not the name of a deployment")]);
+    root("audit: { dir: a, guard: a/b }", &[("2:25", "the guard is kept with the journal")]);
+    root("audit: { segment: { bytes: 1KiB } }", &[("2:28", "audit.segment.bytes: 1KiB is out of range")]);
+    root("audit: { durability: never }", &[("2:22", "audit.durability")]);
 }
 
 #[test]
