@@ -49,6 +49,11 @@ pub fn answer(issuer: &Issuer, document: &[u8], now: u64) -> Result<Principal, T
         Some(Value::String(kind)) if kind.ends_with("access_token") => {}
         Some(_) => return Err(TokenError::Type),
     }
+    // A token without a resource owner is its client's own: RFC 7662 leaves `sub` out, a JWT would name the client there
+    // (RFC 9068 section 2.2), whose issuer keeps such subjects and users apart (section 5).
+    if let (false, Some(client)) = (claims.contains_key("sub"), claims.get("client_id").cloned()) {
+        claims.insert("sub".to_owned(), client);
+    }
     claims.entry("iss").or_insert_with(|| Value::from(&**issuer.issuer()));
     claims.entry("exp").or_insert_with(|| Value::from(now.saturating_add(MAX_AGE.as_secs())));
     crate::claims::principal(issuer, claims, now)

@@ -230,6 +230,11 @@ impl KeySet {
         self.keys.get(kid)
     }
 
+    /// The ids of its keys.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.keys.keys().map(|kid| &**kid)
+    }
+
     /// How many keys can be used.
     pub fn len(&self) -> usize {
         self.keys.len()

@@ -76,7 +76,7 @@ impl Work for Question {
                 "application/json",
                 card::card(&snap, snap.config.default_task.as_deref().unwrap_or_default()).into_bytes(),
             ),
-            "/metrics" => metrics(&self.gate, &snap),
+            "/metrics" => metrics(&self.gate),
             _ => text(StatusCode::NOT_FOUND, "try /healthz /readyz /status /capability /metrics\n"),
         }
         .into()
@@ -91,12 +91,7 @@ fn document(value: &Value) -> Full {
     Full::new(StatusCode::OK, "application/json", format!("{value:#}\n"))
 }
 
-fn metrics(gate: &Gate, snap: &Snapshot) -> Full {
-    for member in snap.catalog.members() {
-        if let Some(up) = member.upstream.status().connected {
-            gate.book.metrics.up(&member.spec.id, up);
-        }
-    }
+fn metrics(gate: &Gate) -> Full {
     match gate.book.metrics.render() {
         Ok(body) => Full::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", body),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),

@@ -62,7 +62,8 @@ pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Ga
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let fetcher = Fetcher::new(&config.auth.egress, config.auth.egress_ca.as_deref())?;
     let issue = Issue { fetcher: Arc::clone(&fetcher), clock: Arc::clone(&clock) };
-    let deps = Deps { slots: Arc::new(Slots::new(MAX_CHILDREN)), clock, issue };
+    let (slots, metrics) = (Arc::new(Slots::new(MAX_CHILDREN)), Arc::clone(&book.metrics));
+    let deps = Deps { slots, clock, metrics, issue };
     let shared = Shared {
         lists: config.lists,
         names_max: config.names_max,

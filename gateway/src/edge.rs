@@ -7,6 +7,7 @@
 //! gathered output per connection; the next frame of a stream is asked for only when the one before has been
 //! written.
 
+mod blocks;
 mod body;
 pub mod certs;
 mod conn;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{Bytes, BytesMut};
-use futures_util::future::join_all;
 use http::HeaderMap;
 use mcp::entry::EntryKind;
 use mcp::era::Revision;
@@ -15,7 +14,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use crate::answers::stream::{ANY_LIST, announcement};
 use crate::gate::{Gate, Host, Snapshot};
@@ -190,7 +189,7 @@ impl Reading {
         };
         let begun: Vec<_> = batch.into_iter().map(|decoded| decoded.map(begin)).collect();
         let work = async move {
-            let answers = begun.into_iter().map(|begun| async {
+            let answers = reply::batch(begun.into_iter().map(|begun| async {
                 match begun {
                     Ok(begun) => match answer(&gate, &snap, begun, &host).await {
                         Said::Nothing => None,
@@ -202,10 +201,13 @@ impl Reading {
                         Some(message::error(reject.id.as_ref(), &reject.error(&call_id)))
                     }
                 }
+            }));
+            let answer = answers.await.unwrap_or_else(|reject| {
+                let call_id = gate.refused(Some(&party), &reject);
+                Some(message::error(None, &reject.error(&call_id)))
             });
-            let answers: Vec<Bytes> = join_all(answers).await.into_iter().flatten().collect();
-            if !answers.is_empty() {
-                out.send(reply::array(&answers)).await.ok();
+            if let Some(answer) = answer {
+                out.send(answer).await.ok();
             }
         };
         while running.len() > MAX_REQUESTS {
@@ -250,7 +252,11 @@ async fn one(said: Said, greeting: bool, out: &Out) {
 async fn pump(mut live: Live, out: &Out) {
     loop {
         let sent = match live.step().await {
-            Step::Message(message) => out.send(message).await,
+            // The call ends in time also while the host does not read.
+            Step::Message(message) => match live.end() {
+                Some(end) => timeout_at(end, out.send(message)).await.unwrap_or(Ok(())),
+                None => Ok(()),
+            },
             Step::Quiet => Ok(()),
             Step::Final(message, _) => {
                 out.send(message).await.ok();

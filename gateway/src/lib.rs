@@ -23,7 +23,6 @@ pub mod reject;
 pub mod runs;
 pub mod seal;
 pub mod sessions;
-pub mod spending;
 pub mod stages;
 pub mod who;
 pub mod wire;

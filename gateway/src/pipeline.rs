@@ -30,7 +30,7 @@ use crate::stages::admit::Via;
 use crate::stages::authorize;
 use crate::stages::confirm::ask::Pending;
 use crate::stages::confirm::{self, Next};
-use crate::stages::decode::{self, Decoded, id_of};
+use crate::stages::decode::{Decoded, id_of};
 use crate::stages::forward;
 use crate::stages::identify::Identified;
 use crate::stages::limit::{self, Caller, Metered};
@@ -188,9 +188,6 @@ impl Gate {
         let end = ledger.started() + forward::times(&target, &party.profile).1;
         let permitted = authorize::authorize(bound, *target, self.clock.now());
         let permitted = timeout_at(end, permitted).await.map_err(|_| start::late(&ledger.server))??;
-        if let Some(entry) = permitted.found().and_then(|found| found.entry()) {
-            decode::check_params(&bound.identified.decoded, &entry.params)?;
-        }
         let rated = self.limits.rate(Caller { party, run: &bound.run }, permitted).await?;
         let decoded = &bound.identified.decoded;
         // A batch is answered as a whole, and `initialize` may not come with it.

@@ -4,11 +4,13 @@
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::Stream;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// A request's head, as the edge read and bounded it. Nothing in it is trusted.
@@ -77,6 +79,33 @@ pub struct StreamReply {
     pub headers: HeaderMap,
     /// The pieces of the body, each written and flushed before the next is asked for.
     pub frames: Frames,
+    /// When whoever makes the frames gives up, if ever.
+    pub end: Option<Arc<End>>,
+}
+
+/// When a stream gives up, which must also hold while nobody asks it for a frame: a frame that a slow reader has not
+/// taken by then is given up, and the stream with it.
+#[derive(Debug)]
+pub struct End {
+    at: Instant,
+    lifted: AtomicBool,
+}
+
+impl End {
+    /// At this time.
+    pub fn new(at: Instant) -> Arc<End> {
+        Arc::new(End { at, lifted: AtomicBool::new(false) })
+    }
+
+    /// The last frame is made: it has the time that every answer has.
+    pub fn lift(&self) {
+        self.lifted.store(true, Ordering::Release);
+    }
+
+    /// The time, while it counts.
+    pub fn at(&self) -> Option<Instant> {
+        (!self.lifted.load(Ordering::Acquire)).then_some(self.at)
+    }
 }
 
 /// Encoded pieces of a body (SSE events, keep-alive comments among them). The end of the stream is the end of

@@ -89,7 +89,8 @@ fn a13_random_key_ids_cost_one_fetch_for_each_cooldown() {
     let claims = json!({"iss": kit.issuer.url(), "aud": AUDIENCE, "sub": "x", "exp": now() + 600});
     for n in 0..400 {
         let token = kit.issuer.sign(&json!({"alg": "EdDSA", "kid": format!("random-{n}")}), &claims);
-        assert_eq!(kit.call(&token).status, 401, "{n}");
+        // Refused once the issuer was asked, else told to come again: it may be the id of a new key.
+        assert!(matches!(kit.call(&token).status, 401 | 503), "{n}");
     }
     let most = 2 + usize::try_from(begun.elapsed().as_secs()).expect("a number");
     let fetched = kit.issuer.seen("/jwks").len();

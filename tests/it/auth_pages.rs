@@ -90,7 +90,17 @@ fn peer_12_a_preflight_needs_no_credential() {
     let refused = Request::post("/mcp", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)
         .header("Origin", "https://app.example")
         .send(gateway.addr);
-    assert_eq!(refused.status, 400, "no era: {}", refused.text());
+    assert_eq!(refused.status, 401, "{}", refused.text());
+    assert_eq!(
+        refused.header("access-control-allow-origin"),
+        Some("https://app.example"),
+        "a page can read it"
+    );
+    let exposed = refused.header("access-control-expose-headers").unwrap_or_default();
+    assert!(
+        exposed.contains("WWW-Authenticate") && refused.header("www-authenticate").is_some(),
+        "{exposed}"
+    );
     let page = Request::new("GET", WELL_KNOWN).header("Origin", "https://app.example").send(gateway.addr);
     assert_eq!(page.header("access-control-allow-origin"), Some("https://app.example"));
     let exposed = page.header("access-control-expose-headers").unwrap_or_default();

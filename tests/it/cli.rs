@@ -83,7 +83,10 @@ fn check_refuses_what_is_no_yaml_missing_or_unsafe() {
         ),
         ("a short key", "keys: { seal: [\"env:PATH\"] }\nservers:\n  a: { url: \"http://127.0.0.1:1/\" }\n"),
         ("userinfo", "servers:\n  a: { url: \"http://user:pass@127.0.0.1:1/\" }\n"),
-        ("tasks", "tasks: { a: { allow: [\"*\"] } }\nservers:\n  a: { url: \"http://127.0.0.1:1/\" }\n"),
+        (
+            "a task with an unknown key",
+            "tasks: { a: { alow: [\"*\"] } }\nservers:\n  a: { url: \"http://127.0.0.1:1/\" }\n",
+        ),
     ] {
         let path = file(&dir, "one.yaml", text);
         let output = tollgate(&["check", &path]);
@@ -119,6 +122,7 @@ fn check_is_content_with_a_good_file_and_exit_codes_tell_usage_from_failure() {
         &["serve", "--help"],
         &["stdio", "--help"],
         &["tools", "--help"],
+        &["explain", "--help"],
         &["import", "--help"],
         &["demo", "--help"],
         &["--version"],

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tollgate_tests::client::{Client, Legacy};
-use tollgate_tests::gateway::{Gateway, Start};
+use tollgate_tests::gateway::{Gateway, Start, signal};
 use tollgate_tests::peer::Peer;
 use tollgate_tests::scripted::Scripted;
 use tollgate_tests::wait::{self, alive};
@@ -208,6 +208,54 @@ fn one_bad_child_harms_nobody_else() {
     for thread in stuck {
         assert!(thread.join().expect("no panic").is_some());
     }
+}
+
+/// Calls and lists of others go on while this child hangs; it is killed, and its successor serves.
+fn hangs_and_is_replaced(args: &[&str], more: &str, hang: impl Fn(&[u32])) {
+    let dir = Dir::new();
+    let log = dir.file("log").to_string_lossy().into_owned();
+    let good = Scripted::json(Peer::modern("good"));
+    let args: Vec<&str> = args.iter().copied().chain(["--log", &log]).collect();
+    let limits = format!(", timeouts: {{ call_idle: 1s, lists: 1s }}{more}");
+    let gateway = Gateway::start(&yaml(
+        "lists: { ttl: 1s }\n",
+        &[child("up", &args, &limits), http("good", &good, "")],
+    ));
+    let client = gateway.modern();
+    wait::until("both lists", || client.names("tools/list").iter().any(|name| name.starts_with("up__")));
+    let pids: Vec<u32> =
+        numbers(&read(&dir.file("log")), "started ").into_iter().filter(|p| alive(*p)).collect();
+    hang(&pids);
+    let start = Instant::now();
+    let stuck = {
+        let client = gateway.modern();
+        std::thread::spawn(move || client.call("up__echo", "{}").code())
+    };
+    while pids.iter().any(|pid| alive(*pid)) {
+        assert!(start.elapsed() < wait::LONG, "the child still hangs");
+        let turn = Instant::now();
+        assert_eq!(client.call("good__echo", "{}").status, 200);
+        client.names("tools/list");
+        assert!(turn.elapsed() < Duration::from_secs(4), "others wait: {:?}", turn.elapsed());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(matches!(stuck.join().expect("no panic"), Some(7001..=7003)));
+    let again = || client.send("resources/read", r#"{"uri":"up+file:///notes/a.txt"}"#).code().is_none();
+    wait::until("the successor", again);
+    assert!(numbers(&read(&dir.file("log")), "started ").iter().any(|pid| !pids.contains(pid)));
+    gateway.assert_alive();
+}
+
+#[test]
+fn a_stopped_child_is_noticed_killed_and_replaced_and_costs_no_other_server() {
+    let stop = |pids: &[u32]| pids.iter().for_each(|pid| signal(*pid, rustix::process::Signal::STOP));
+    hangs_and_is_replaced(&["--era", "modern"], "", stop);
+    hangs_and_is_replaced(&["--era", "legacy"], ", isolation: shared", stop);
+}
+
+#[test]
+fn a_child_that_stops_reading_is_noticed_killed_and_replaced_and_costs_no_other_server() {
+    hangs_and_is_replaced(&["--era", "modern", "--bad", "stops-reading"], "", |_| {});
 }
 
 #[test]

@@ -182,6 +182,7 @@ fn allowed(name: &str) -> &'static [&'static str] {
             "clap_complete",
             "futures-util",
             "governor",
+            "h2",
             "http",
             "http-body",
             "http-body-util",

@@ -133,9 +133,9 @@ class Client:
     def __str__(self) -> str:
         return f"{self.name} {self.mode}"
 
-    def run(self, target, steps: list) -> list:
+    def run(self, target, steps: list, **more) -> list:
         """The outcome of every step, and of having connected (the first)."""
-        plan = {"target": target, "mode": self.mode, "steps": steps}
+        plan = {"target": target, "mode": self.mode, "steps": steps, **more}
         done = subprocess.run(
             [str(word) for word in self.command],
             input=json.dumps(plan),

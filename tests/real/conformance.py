@@ -13,10 +13,11 @@ import sys
 
 import yaml
 
+from idp import Idp
 from parts import HERE, Parts, npm, place
 
 REVISIONS = ("2025-11-25", "2026-07-28")
-# The scenarios of the client leg that are not about authorization.
+# The scenarios of the client leg that a gateway can have a part in: the others of auth/ are about people who log in.
 CLIENT_LEG = {
     "2025-11-25": [
         "initialize",
@@ -24,6 +25,7 @@ CLIENT_LEG = {
         "elicitation-sep1034-client-defaults",
         "sse-retry",
         "json-schema-2020-12-preservation",
+        "auth/client-credentials-basic",
     ],
     "2026-07-28": [
         "tools_call",
@@ -34,6 +36,7 @@ CLIENT_LEG = {
         "json-schema-ref-no-deref",
         "json-schema-2020-12-preservation",
         "sep-2322-client-request-state",
+        "auth/client-credentials-basic",
     ],
 }
 BAD = ("FAILURE", "WARNING")
@@ -81,7 +84,7 @@ def server_run(parts: Parts, label: str, url: str, revision: str) -> dict:
 def saved(folder: pathlib.Path) -> dict:
     """What a run saved: the scenarios by the name of their folder, without its time."""
     found = {}
-    for file in sorted(folder.glob("*/checks.json")):
+    for file in sorted(folder.glob("**/checks.json")):
         name = re.sub(r"-\d{4}-\d\d-\d\dT[\d-]+Z$", "", file.parent.name)
         found[name] = Scenario(json.loads(file.read_text()))
     return found
@@ -94,11 +97,13 @@ def required(revision: str) -> list:
 
 
 def client_run(parts: Parts, label: str, scenario: str, revision: str, direct: bool) -> Scenario:
-    folder = parts.folder / f"client-{label}-{revision}-{scenario}"
+    folder = parts.folder / f"client-{label}-{revision}-{scenario.replace('/', '-')}"
     hook = f"{sys.executable} {HERE / 'leg_hook.py'}"
     said = suite(
         *("client", "--command", hook, "--scenario", scenario, "--spec-version", revision),
         *("-o", folder, "--timeout", "90000"),
+        # Extensions belong to no revision.
+        *(["--force"] if scenario.startswith("auth/") else []),
         env={"LEG_DIRECT": "1" if direct else ""},
     )
     for result in saved(folder).values():
@@ -149,11 +154,27 @@ def told(wrong: dict) -> str:
     return "; ".join(f"{name}: {why}" for name, why in wrong.items())[:600]
 
 
+def demanding(parts: Parts, server: dict) -> tuple:
+    """A gateway that wants an access token, behind a shim that adds one since the suite can't: the processes and
+    the shim's URL."""
+    idp, port = Idp(parts), parts.free_port()
+    resource = f"http://127.0.0.1:{port}/servers/fixture/mcp"
+    gateway, base = parts.gateway(
+        {"fixture": server},
+        listen=f"127.0.0.1:{port}",
+        auth={"issuers": [{"issuer": idp.issuer, "audience": resource}], "egress": {"loopback": True}},
+    )
+    token = {"TARGET": base, "AUTHORIZATION": f"Bearer {idp.token(resource)}"}
+    shim = parts.start("shim", [place("REAL_NODE"), HERE / "shim.mjs"], env=token)
+    return gateway, idp.part, shim, shim.line("listening on ")
+
+
 def server_leg(parts: Parts, judge: Judge) -> None:
     fixture, url = parts.fixture()
     behind = {
         "http": {"url": url},
         "stdio": {"command": place("FIXTURE_SERVER"), "args": ["--stdio"]},
+        "credential": {"url": url},
     }
     for revision in REVISIONS:
         direct = server_run(parts, "direct", url, revision)
@@ -166,11 +187,12 @@ def server_leg(parts: Parts, judge: Judge) -> None:
             if judge.direct(f"server {revision} direct", name, result)
         }
         for label, server in behind.items():
-            gateway, base = parts.gateway({"fixture": server})
-            found = server_run(parts, label, f"{base}/servers/fixture/mcp", revision)
+            started = demanding(parts, server) if label == "credential" else parts.gateway({"fixture": server})
+            found = server_run(parts, label, f"{started[-1]}/servers/fixture/mcp", revision)
             for name, result in passing.items():
                 judge.through("server", revision, label, name, found.get(name, Scenario([])), result)
-            parts.stop(gateway)
+            for part in started[:-1]:
+                parts.stop(part)
     parts.stop(fixture)
 
 

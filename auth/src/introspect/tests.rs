@@ -40,7 +40,7 @@ fn an_active_answer_is_checked_like_a_jwt() {
         ("exp", json!(NOW - 30), Err(TokenError::Expired)),
         ("exp", json!("1"), Err(TokenError::Time)),
         ("nbf", json!(NOW + 31), Err(TokenError::NotYetValid)),
-        ("sub", json!(null), Err(TokenError::Subject)),
+        ("sub", json!(7), Err(TokenError::Subject)),
         ("cnf", json!({"jkt": "x"}), Err(TokenError::SenderConstrained)),
         ("active", json!(1), Ok(())),
     ] {
@@ -51,6 +51,15 @@ fn an_active_answer_is_checked_like_a_jwt() {
     assert_eq!((&*oauth.issuer, &*oauth.subject), (ISSUER, "user-1"));
     let endless = read(active("exp", json!(null))).unwrap();
     assert_eq!(endless.expires(), Some(NOW + 60));
+}
+
+#[test]
+fn a_clients_own_token_stands_for_the_client() {
+    let Ok(Principal::Oauth(oauth)) = read(active("sub", json!(null))) else { panic!() };
+    assert_eq!(Some(&*oauth.subject), oauth.client_id.as_deref());
+    let mut nobody = active("sub", json!(null));
+    nobody.as_object_mut().unwrap().remove("client_id");
+    assert_eq!(read(nobody), Err(TokenError::Subject));
 }
 
 #[test]

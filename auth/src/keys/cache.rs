@@ -51,6 +51,9 @@ pub enum Found {
     Wait,
     /// The issuer has no such key: refuse the token.
     Unknown,
+    /// Not in the set, which may be older than the key, and none may be fetched yet: ask the caller to come again. A
+    /// refusal would be wrong for good tokens of a new key, and whoever invents key ids could bring it about.
+    Held,
     /// The issuer's keys are not known, or too old to be used: refuse the token.
     Closed,
 }
@@ -128,7 +131,7 @@ impl KeyCache {
                 self.await_kid(kid);
                 Found::Wait
             }
-            (false, true) => Found::Unknown,
+            (false, true) => Found::Held,
             (false, false) => Found::Closed,
         };
         Lookup { found, fetch }
@@ -151,7 +154,9 @@ impl KeyCache {
             return;
         };
         let until = now.saturating_add(self.timing.unknown);
-        for kid in awaited.into_iter().filter(|kid| set.get(kid).is_none()) {
+        // What was asked for and did not come, and what was there and has gone.
+        let before = self.set.ids().map(str::to_owned).collect::<Vec<_>>();
+        for kid in awaited.into_iter().chain(before).filter(|kid| set.get(kid).is_none()) {
             self.unknown.put(kid, until);
         }
         self.set = set;

@@ -152,7 +152,12 @@ impl Keys for Keyring {
 struct Fixed {
     metas: Vec<(FixedToken, Watched<Digest>)>,
     compiled: ArcSwap<StaticTokens>,
+    /// When the files are looked at again: the usual call looks at none.
+    next: Mutex<Instant>,
 }
+
+/// How often the files of digests are looked at.
+const LOOK: Duration = Duration::from_secs(1);
 
 impl Fixed {
     fn new(tokens: &[FixedToken]) -> Result<Fixed, String> {
@@ -164,18 +169,29 @@ impl Fixed {
         });
         let (metas, all): (Vec<_>, Vec<_>) = watched.collect::<Result<Vec<_>, &str>>()?.into_iter().unzip();
         let compiled = StaticTokens::compile(all).map_err(|error| error.to_string())?;
-        Ok(Fixed { metas, compiled: ArcSwap::from_pointee(compiled) })
+        Ok(Fixed { metas, compiled: ArcSwap::from_pointee(compiled), next: Mutex::new(Instant::now()) })
     }
 
     async fn present(&self, token: &str, secs: u64) -> Presented {
-        let mut changed = false;
-        for (_, digest) in &self.metas {
-            changed |= digest.refresh().await;
-        }
-        if changed {
-            self.compile().await;
+        if self.is_due() {
+            let mut changed = false;
+            for (_, digest) in &self.metas {
+                changed |= digest.refresh().await;
+            }
+            if changed {
+                self.compile().await;
+            }
         }
         self.compiled.load().present(token, secs)
+    }
+
+    fn is_due(&self) -> bool {
+        let (mut next, now) = (self.next.lock(), Instant::now());
+        let due = now >= *next;
+        if due {
+            *next = now + LOOK;
+        }
+        due
     }
 
     async fn compile(&self) {

@@ -13,6 +13,7 @@ use crate::ports::upstream::Fault;
 
 mod lines;
 mod mux;
+mod pulse;
 mod rate;
 mod router;
 mod table;

@@ -1,6 +1,8 @@
 //! The client of one server: HTTP, old HTTP+SSE or a child process, either era. It connects when it is first needed,
 //! remembers how the server is spoken to, and never passes a client's credential or an answer's headers on.
 
+#![warn(clippy::large_futures)]
+
 mod answer;
 mod back;
 mod compose;
@@ -10,7 +12,9 @@ mod greet;
 mod handshake;
 mod http;
 mod level;
+mod logs;
 mod net;
+mod odd;
 mod pipes;
 mod pool;
 mod probe;
@@ -47,6 +51,8 @@ pub struct Deps {
     pub clock: Arc<dyn Clock>,
     /// Makes servers' credentials.
     pub issue: Issue,
+    /// Told whether a server works, whenever that changes.
+    pub metrics: Arc<metrics::Metrics>,
 }
 
 /// The client of one server.
@@ -66,7 +72,7 @@ impl ServerClient {
     /// Makes the client. Nothing is connected or started before the first call; what cannot be used at all (an
     /// unreadable file of authorities) is said by every call.
     pub fn new(spec: Arc<config::Server>, deps: Deps) -> Arc<ServerClient> {
-        let core = Core::new(Arc::clone(&spec), Arc::clone(&deps.clock));
+        let core = Core::new(Arc::clone(&spec), Arc::clone(&deps.clock), deps.metrics);
         let side = match &spec.transport {
             Transport::Http(http) => match HttpSide::new(&core, http, &deps.issue) {
                 Ok(side) => Side::Http(side),
@@ -121,6 +127,15 @@ impl Upstream for ServerClient {
                 Ok(Arc::clone(&pipes.conn(session, client, known.way).await?.facts))
             }
             _ => Ok(Arc::clone(&known.facts)),
+        }
+    }
+
+    fn overdue(&self, client: &Client, session: &SessionKey) {
+        // A connection of streamable HTTP ends with its call; only what is shared or stays can hang on.
+        match &self.side {
+            Side::Http(side) => side.old.check(client, session),
+            Side::Stdio(pipes) => pipes.check(client, session),
+            Side::Broken(_) => {}
         }
     }
 

@@ -50,7 +50,10 @@ pub(super) async fn read(
     let mut cursor: Option<Raw> = None;
     for _ in 0..bounds.max_pages {
         let deadline = end.min(Instant::now() + page);
-        let late = |_| Fault::late(FaultKind::Timeout, format!("{} took too long", kind.list_method()));
+        let late = |_| {
+            upstream.overdue(client, &SessionKey::Catalog);
+            Fault::late(FaultKind::Timeout, format!("{} took too long", kind.list_method()))
+        };
         let call = request(kind, client, cursor.take(), bounds);
         let Some(result) = timeout_at(deadline, one_page(upstream, call)).await.map_err(late)?? else {
             return Ok(read);

@@ -168,16 +168,15 @@ impl Context<'_> {
         raw.map(|raw| self.count(at, Some(raw), least, range))
     }
 
-    /// An exact amount of dollars: the text as it was written counts, not a float made of it.
-    pub(crate) fn money(&mut self, at: &At, raw: &Money) -> NanoUsd {
+    /// An exact amount of dollars, unless there is a problem with it: the text as it was written counts, not a float
+    /// made of it.
+    pub(crate) fn money(&mut self, at: &At, raw: &Money) -> Option<NanoUsd> {
         let text = match raw {
             Money::Text(text) => text.clone(),
             Money::Number(number) => self.places.text(at).map_or_else(|| number.to_string(), str::to_owned),
         };
-        NanoUsd::parse(&text).unwrap_or_else(|why| {
-            self.problem(at, format!("the amount {why}"), units::MONEY_FORM);
-            NanoUsd::ZERO
-        })
+        let fault = |why| self.problem(at, format!("the amount {why}"), units::MONEY_FORM);
+        NanoUsd::parse(&text).map_err(fault).ok()
     }
 
     /// A rate, unless there is a problem with it.

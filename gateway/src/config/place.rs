@@ -87,7 +87,7 @@ pub(crate) struct Written {
 pub(crate) enum Lead {
     /// So many characters; then the text, character by character.
     Inline(usize),
-    /// The rest of the line; then the text, line by line.
+    /// Nothing, and the same before each of its lines.
     Block,
     /// Not known: escapes, or lines that were folded.
     Unknown,
@@ -123,7 +123,11 @@ impl Places {
         let before = text.get(..offset.min(text.len())).unwrap_or_default();
         match lead {
             Lead::Inline(lead) => Spot { column: start.column + lead + before.chars().count(), ..start },
-            Lead::Block => Spot { line: start.line + 1 + before.matches('\n').count(), ..start },
+            Lead::Block => {
+                let last = before.rsplit('\n').next().unwrap_or_default();
+                let line = start.line + before.matches('\n').count();
+                Spot { line, column: start.column + last.chars().count() }
+            }
             Lead::Unknown => start,
         }
     }

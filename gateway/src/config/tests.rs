@@ -1,5 +1,6 @@
 //! Tests of the whole check: each kind of problem with its line, defaults, references, overrides, shipped examples.
 
+mod auth;
 mod examples;
 mod hostile;
 mod problems;

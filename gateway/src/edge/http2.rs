@@ -33,9 +33,10 @@ fn options(limits: &Limits) -> H2Options {
 }
 
 /// Serves a connection until it ends. Streams run in tasks of their own; this task drives the connection.
-pub(super) async fn serve(line: Box<Line>, peer: SocketAddr, shared: &Arc<Shared>) {
+pub(super) async fn serve(mut line: Box<Line>, peer: SocketAddr, shared: &Arc<Shared>) {
     let limits = &shared.limits;
     let from = head::From::of(&line, peer);
+    line.guard(limits.header_time);
     let handshake = Box::pin(timeout(limits.header_time, server::handshake(line, Some(options(limits)))));
     let Ok(Ok(mut connection)) = handshake.await else { return };
     let digest = Arc::new(Digest::default());

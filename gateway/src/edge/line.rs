@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Buf, BytesMut};
@@ -20,6 +21,7 @@ use pingora_core::protocols::{
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, timeout_at};
 
+use super::blocks::Guard;
 use super::conn::{Conn, Knobs};
 
 /// Read at once while waiting for a request: most requests of this protocol fit whole.
@@ -37,6 +39,8 @@ pub(super) struct Line {
     knobs: Arc<Knobs>,
     ahead: BytesMut,
     certificate: Option<Arc<[u8]>>,
+    /// Over HTTP/2: the deadline of what has begun.
+    guard: Option<Box<Guard>>,
 }
 
 /// Pingora logs its streams: never what was read ahead.
@@ -63,12 +67,17 @@ macro_rules! either {
 
 impl Line {
     pub(super) fn plain(conn: Conn, knobs: Arc<Knobs>) -> Line {
-        Line { io: Io::Plain(conn), knobs, ahead: BytesMut::new(), certificate: None }
+        Line { io: Io::Plain(conn), knobs, ahead: BytesMut::new(), certificate: None, guard: None }
     }
 
     pub(super) fn tls(stream: TlsStream<Conn>, knobs: Arc<Knobs>) -> Line {
         let certificate = stream.get_ssl().and_then(|tls| tls.peer_certificate_der()).map(Arc::from);
-        Line { io: Io::Tls(Box::new(stream)), knobs, ahead: BytesMut::new(), certificate }
+        Line { io: Io::Tls(Box::new(stream)), knobs, ahead: BytesMut::new(), certificate, guard: None }
+    }
+
+    /// From here on it carries HTTP/2, whose frames but data, and header blocks, have this time each.
+    pub(super) fn guard(&mut self, within: Duration) {
+        self.guard = Some(Box::new(Guard::new(within)));
     }
 
     pub(super) fn is_tls(&self) -> bool {
@@ -144,14 +153,23 @@ impl AsyncRead for Line {
         if this.knobs.spent() {
             return Poll::Ready(Err(io::Error::other("the header is too large")));
         }
+        if let Some(guard) = &mut this.guard {
+            guard.check(cx)?;
+        }
         if this.ahead.is_empty() {
             let before = buf.filled().len();
             ready!(either!(&mut this.io, s => Pin::new(s).poll_read(cx, buf)))?;
             this.knobs.spend(buf.filled().len().saturating_sub(before));
+            if let Some(guard) = &mut this.guard {
+                guard.feed(buf.filled().get(before..).unwrap_or_default());
+            }
             return Poll::Ready(Ok(()));
         }
         let taken = this.ahead.split_to(this.ahead.remaining().min(buf.remaining()));
         buf.put_slice(&taken);
+        if let Some(guard) = &mut this.guard {
+            guard.feed(&taken);
+        }
         this.knobs.spend(taken.len());
         if this.ahead.is_empty() {
             this.ahead = BytesMut::new();

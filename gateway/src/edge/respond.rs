@@ -74,7 +74,7 @@ impl<'a> Writer<'a> {
         let skip = bodyless || self.head_only;
         let body = if skip { Bytes::new() } else { full.body };
         self.begin(full.status, headers).await?;
-        self.body(body, true).await
+        self.body(body, true, None).await
     }
 
     /// Sends a stream until it ends. Frames that are ready together leave together; otherwise each is flushed
@@ -83,7 +83,7 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// The client left or reads too slowly; the frames are dropped.
     pub(super) async fn stream(&mut self, reply: StreamReply, watch: &mut Watch) -> Result<(), Broken> {
-        let StreamReply { status, mut headers, mut frames } = reply;
+        let StreamReply { status, mut headers, mut frames, end } = reply;
         strip(&mut headers);
         if !self.session.is_http2() && !self.http10 {
             headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
@@ -103,7 +103,7 @@ impl<'a> Writer<'a> {
             let Some(frame) = frame else { break };
             ready = frames.next().now_or_never();
             self.cork(ready.is_some());
-            self.body(frame, false).await?;
+            self.body(frame, false, end.as_ref().and_then(|end| end.at())).await?;
         }
         self.cork(false);
         settle(timeout(self.time(0), self.session.finish_body()).await)
@@ -118,9 +118,10 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes a frame, or a whole body with `end`, piece by piece: each piece has the write deadline, all
-    /// together a longer one.
-    async fn body(&mut self, mut body: Bytes, end: bool) -> Result<(), Broken> {
+    /// together a longer one, and none goes on after `limit`.
+    async fn body(&mut self, mut body: Bytes, end: bool, limit: Option<Instant>) -> Result<(), Broken> {
         let until = Instant::now() + self.time(body.len());
+        let until = limit.map_or(until, |limit| until.min(limit));
         loop {
             let piece = body.split_to(body.len().min(PIECE));
             let last = body.is_empty();

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use auth::registration::MAX_REQUEST;
 use bytes::Bytes;
-use futures_util::future::join_all;
 use http::{HeaderName, HeaderValue, StatusCode};
 use mcp::era::Era;
 use mcp::message;
@@ -24,9 +23,6 @@ use crate::stages::identify::Identified;
 use crate::stages::{identify, session};
 use crate::who::Who;
 use crate::wire::{BodyFault, Full, Handler, Head, Reply, Work};
-
-/// Answers of one batch together, in bytes.
-const MAX_BATCH_BYTES: usize = 64 << 20;
 
 /// The gateway as the edge sees it.
 #[derive(Clone)]
@@ -167,7 +163,7 @@ impl Gate {
         batch: Vec<Result<Box<Decoded>, Reject>>,
         gone: &CancellationToken,
     ) -> Full {
-        let answers = join_all(batch.into_iter().map(|decoded| async {
+        let answers = reply::batch(batch.into_iter().map(|decoded| async {
             let refused =
                 |reject: &Reject, call_id: &str| message::error(reject.id.as_ref(), &reject.error(call_id));
             match decoded {
@@ -183,20 +179,16 @@ impl Gate {
                 },
             }
         }));
-        let answers: Vec<Bytes> = tokio::select! {
+        let answers = tokio::select! {
             biased;
             () = gone.cancelled() => return Full::empty(StatusCode::ACCEPTED),
-            answers = answers => answers.into_iter().flatten().collect(),
+            answers = answers => answers,
         };
-        let size: usize = answers.iter().map(|answer| answer.len() + 1).sum();
-        if answers.is_empty() {
-            return Full::empty(StatusCode::ACCEPTED);
+        match answers {
+            Ok(None) => Full::empty(StatusCode::ACCEPTED),
+            Ok(Some(array)) => reply::json(StatusCode::OK, array),
+            Err(reject) => self.refusal(Some(party), &reject),
         }
-        if size > MAX_BATCH_BYTES {
-            let text = "the answers of this batch are too large together; send its messages one by one";
-            return self.refusal(Some(party), &Reject::new(Why::AnswerSize, text));
-        }
-        reply::json(StatusCode::OK, reply::array(&answers))
     }
 }
 

@@ -193,6 +193,11 @@ impl Live {
         }
     }
 
+    /// When the call ends at the latest, unless it has ended.
+    pub fn end(&self) -> Option<Instant> {
+        self.parts.as_ref().map(|parts| parts.exchange.end())
+    }
+
     /// What comes next. May be dropped and asked again.
     pub async fn step(&mut self) -> Step {
         loop {
@@ -208,7 +213,7 @@ impl Live {
                 return Step::Message(message);
             }
             if let Some(answer) = self.answer.take() {
-                match self.end(answer) {
+                match self.close(answer) {
                     Some(step) => return step,
                     None => continue,
                 }
@@ -264,7 +269,7 @@ impl Live {
     }
 
     /// The end; none while its record is not on disk.
-    fn end(&mut self, answer: Result<Answer, Fault>) -> Option<Step> {
+    fn close(&mut self, answer: Result<Answer, Fault>) -> Option<Step> {
         let Some(mut parts) = self.parts.take() else { return Some(Step::Silent) };
         parts.note(&answer);
         let answer = match answer {
@@ -321,7 +326,14 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        let Some(parts) = self.parts.take() else { return };
+        let Some(mut parts) = self.parts.take() else { return };
+        if parts.exchange.end() <= Instant::now() {
+            // Its client was too slow to be told.
+            let fault =
+                Fault::late(FaultKind::Timeout, "the total time ran out while the client did not read");
+            parts.ledger.blame(&Reject::fault(&fault, &parts.ledger.server));
+            return parts.ledger.close(Ending::Failed);
+        }
         let lost = parts.screen.era == Era::Legacy && parts.via == Via::Http;
         if let (true, Ok(runtime)) = (lost, tokio::runtime::Handle::try_current()) {
             runtime.spawn(linger(parts));

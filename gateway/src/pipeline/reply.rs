@@ -2,8 +2,10 @@
 //! server sent as a header is among them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use mcp::{message, sse};
@@ -15,11 +17,14 @@ use super::live::{Gauge, Live, Step};
 use crate::gate::Gate;
 use crate::reject::{Reject, Why};
 use crate::stages::admit::Admitted;
-use crate::wire::{Frames, Full, Reply, StreamReply};
+use crate::wire::{End, Frames, Full, Reply, StreamReply};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// Answers of one batch together, in bytes, however it came.
+const MAX_BATCH_BYTES: usize = 64 << 20;
 
 /// A JSON answer.
 pub fn json(status: StatusCode, body: Bytes) -> Full {
@@ -29,9 +34,29 @@ pub fn json(status: StatusCode, body: Bytes) -> Full {
     Full { status, headers, body, close: false }
 }
 
-/// The answers of a batch as one JSON array.
-pub fn array(answers: &[Bytes]) -> Bytes {
-    [b"[", answers.join(&b","[..]).as_slice(), b"]"].concat().into()
+/// Waits for the answers of one batch and makes one JSON array of them; None when there are none. What comes after
+/// [`MAX_BATCH_BYTES`] is not kept.
+///
+/// # Errors
+/// The answers are too large together.
+pub async fn batch<F>(answers: impl Iterator<Item = F>) -> Result<Option<Bytes>, Reject>
+where
+    F: Future<Output = Option<Bytes>>,
+{
+    let used = AtomicUsize::new(0);
+    let kept = join_all(answers.map(|answer| async {
+        let answer = answer.await?;
+        let size = answer.len().saturating_add(1);
+        let before = used.fetch_add(size, Ordering::Relaxed);
+        (before.saturating_add(size) <= MAX_BATCH_BYTES).then_some(answer)
+    }));
+    let kept: Vec<Bytes> = kept.await.into_iter().flatten().collect();
+    if used.into_inner() > MAX_BATCH_BYTES {
+        let text = "the answers of this batch are too large together; send its messages one by one";
+        return Err(Reject::new(Why::AnswerSize, text));
+    }
+    let array = || [b"[", kept.join(&b","[..]).as_slice(), b"]"].concat().into();
+    Ok((!kept.is_empty()).then(array))
 }
 
 /// A refusal as JSON-RPC error; `status` as the sender's era wants it.
@@ -62,7 +87,7 @@ pub fn events(frames: Frames) -> StreamReply {
     headers.insert(header::CONTENT_TYPE, EVENTS);
     headers.insert(header::CACHE_CONTROL, NO_STORE);
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    StreamReply { status: StatusCode::OK, headers, frames }
+    StreamReply { status: StatusCode::OK, headers, frames, end: None }
 }
 
 /// One message as an event.
@@ -75,7 +100,8 @@ pub type Held = (OwnedSemaphorePermit, Gauge);
 
 /// The rest of a call as an event stream that begins with `first`.
 pub fn live(live: Live, first: Bytes, held: Held) -> StreamReply {
-    let state = Some((live, Some(first), held));
+    let end = live.end().map(End::new);
+    let state = Some((live, Some(first), (held, end.clone())));
     let frames = stream::unfold(state, |state| async move {
         let (mut live, first, held) = state?;
         if let Some(first) = first {
@@ -84,11 +110,16 @@ pub fn live(live: Live, first: Bytes, held: Held) -> StreamReply {
         match live.step().await {
             Step::Message(message) => Some((event(&message), Some((live, None, held)))),
             Step::Quiet => Some((sse::comment(), Some((live, None, held)))),
-            Step::Final(message, _) => Some((event(&message), None)),
+            Step::Final(message, _) => {
+                if let (_, Some(end)) = &held {
+                    end.lift();
+                }
+                Some((event(&message), None))
+            }
             Step::Silent => None,
         }
     });
-    events(Box::pin(frames))
+    StreamReply { end, ..events(Box::pin(frames)) }
 }
 
 /// Waits for a call's first word: the answer itself is sent as JSON, anything before it opens a stream. A client
@@ -139,4 +170,23 @@ pub fn preflight() -> Full {
     full.headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(names));
     full.headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     full
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_answers_of_a_batch_have_one_bound_together() {
+        let block = Bytes::from(vec![b'1'; MAX_BATCH_BYTES / 4]);
+        let batch_of = |n: usize| batch((0..n).map(|_| ready(Some(block.clone()))));
+        let whole = batch_of(3).await.unwrap().unwrap();
+        assert_eq!(whole.len(), 3 * block.len() + 4, "brackets and commas");
+        assert_eq!(batch_of(4).await.unwrap_err().why, Why::AnswerSize);
+        assert_eq!(batch([ready(None), ready(None)].into_iter()).await.unwrap(), None);
+        let small = [Some("1"), None, Some("{}")].map(|text| ready(text.map(Bytes::from)));
+        assert_eq!(batch(small.into_iter()).await.unwrap().unwrap(), "[1,{}]");
+    }
 }

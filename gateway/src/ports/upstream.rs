@@ -273,6 +273,9 @@ pub trait Upstream: Send + Sync {
     /// What the server says of itself to this client; probes once and remembers.
     async fn facts(&self, client: &Client, session: &SessionKey) -> Result<Arc<Facts>, Fault>;
 
+    /// A call of this client in this session ran into its deadline: perhaps the server hangs. Does not wait.
+    fn overdue(&self, _client: &Client, _session: &SessionKey) {}
+
     /// Changes that the server announces.
     fn changes(&self) -> broadcast::Receiver<Change>;
 

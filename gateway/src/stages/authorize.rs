@@ -15,6 +15,7 @@ use crate::catalog::manifest::Listed;
 use crate::catalog::member::{Found, Member, Name};
 use crate::profiles::Party;
 use crate::reject::{Reject, Why};
+use crate::stages::decode;
 use crate::stages::route::{Target, unknown};
 use crate::stages::session::Bound;
 
@@ -106,6 +107,9 @@ pub async fn authorize(bound: &Bound, mut target: Target, now: SystemTime) -> Re
         EntryKind::Resource | EntryKind::Template => None,
     };
     let entry = found.as_ref().and_then(Found::entry);
+    if let Some(entry) = entry {
+        decode::check_params(&bound.identified.decoded, &entry.params)?;
+    }
     let exposed = match entry {
         Some(entry) => entry.exposed.clone(),
         None if target.merged => target.name.clone(),
@@ -161,7 +165,8 @@ async fn find(bound: &Bound, target: &mut Target) -> Result<Option<Found>, Rejec
     } else if target.merged && member.may_be_short(&target.name) {
         // Patterns may be written over the name that this one is short for, which the list knows.
         let known = member.known(target.kind, &bound.client, name).await.map_err(failed)?;
-        known.ok_or_else(|| unknown(target.era, target.kind, &target.name))?
+        let whole = |found: &Found| found.entry().is_some_and(|e| visible(party, target.kind, &member, e));
+        known.filter(whole).ok_or_else(|| unknown(target.era, target.kind, &target.name))?
     } else {
         return Err(unknown(target.era, target.kind, &target.name));
     };
@@ -257,13 +262,18 @@ impl Case {
         Verdict::Go { by, confirm, exposed: self.exposed }
     }
 
-    /// Whether the arguments keep the tool's input schema. A schema that can't be checked is passed over where
-    /// everything is allowed anyway, and makes its tool unusable under a configured task.
+    /// Whether the arguments keep the tool's input schema. A schema that can't be checked, and numbers that no checker
+    /// can hold, are passed over where everything is allowed anyway, and refused under a configured task.
     fn check(&self, entry: Option<&Listed>) -> Result<(), Reject> {
         let Some(schema) = entry.and_then(Listed::input) else { return Ok(()) };
         match schema.check(self.arguments.as_ref().map(Raw::as_str)) {
             Ok(()) => Ok(()),
-            Err(Rejected::Unfit(_)) if self.party.profile.task.is_open() => Ok(()),
+            Err(Rejected::Unfit(_) | Rejected::NoObject) if self.party.profile.task.is_open() => Ok(()),
+            // They are an object, as `route` has seen.
+            Err(Rejected::NoObject) => {
+                let text = "The arguments hold a number that can't be checked. The call was not sent.";
+                Err(Reject::new(Why::Arguments, text))
+            }
             Err(rejected) => Err(Reject::new(Why::Arguments, rejected.to_string())),
         }
     }

@@ -97,9 +97,12 @@ pub async fn confirm(desk: &Desk<'_>, bound: &Bound, rated: Rated) -> Result<Nex
 }
 
 /// Goes on without a person, where the task lets a client that can't ask do so.
-fn unasked(bound: &Bound, permitted: Permitted, reject: Reject) -> Result<Next, Reject> {
+fn unasked(bound: &Bound, mut permitted: Permitted, reject: Reject) -> Result<Next, Reject> {
     match bound.identified.party.profile.task.confirm_fallback() {
-        Fallback::Allow => Ok(Next::Go(Box::new(Confirmed { permitted, carry: None }))),
+        Fallback::Allow => {
+            strip(&mut permitted);
+            Ok(Next::Go(Box::new(Confirmed { permitted, carry: None })))
+        }
         Fallback::Refuse => Err(reject),
     }
 }

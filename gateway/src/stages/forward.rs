@@ -123,7 +123,10 @@ impl Exchange {
             let step = match timeout_at(deadline.min(quiet), self.state.step()).await {
                 Ok(step) => step,
                 Err(_) if quiet < deadline => return Ok(None),
-                Err(_) => Err(Fault::late(FaultKind::Timeout, "a deadline of the call ran out")),
+                Err(_) => {
+                    self.permitted.target().member.upstream.overdue(&self.ask.client, &self.ask.session);
+                    Err(Fault::late(FaultKind::Timeout, "a deadline of the call ran out"))
+                }
             };
             match step {
                 Ok(Step::Again) => {}
@@ -168,6 +171,11 @@ impl Exchange {
             member.reread(kind, &client).await;
             member.find(kind, &client, Name::Own(&own)).await.ok().flatten()
         }));
+    }
+
+    /// When it ends at the latest.
+    pub fn end(&self) -> Instant {
+        self.end
     }
 
     /// What was permitted.

@@ -1,6 +1,8 @@
 //! Stage 7: limits, spent only by what is permitted: first the rates, then (after the answer of a person, where one is
 //! asked) concurrency and budgets. Who is counted is who was proven, never what a header or a client says of itself.
 
+pub mod spending;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,9 +18,9 @@ use crate::ports::limiter::{Limiter, Refused, Reservation};
 use crate::profiles::Party;
 use crate::reject::{Reject, Why};
 use crate::runs::Run;
-use crate::spending::{Reserved, Spending};
 use crate::stages::authorize::Permitted;
 use crate::stages::confirm::{Carry, Confirmed};
+use crate::stages::limit::spending::{Reserved, Spending};
 
 /// A permitted call with its place among the calls under way.
 pub struct Metered {

@@ -20,9 +20,9 @@ use uuid::Uuid;
 use crate::ports::journal::{About, End, Ending, Intent, Journal, Note, Settling, Slot, Unavailable};
 use crate::profiles::Party;
 use crate::reject::{Reject, Why};
-use crate::spending::{self, Fate, Spending};
 use crate::stages::authorize::Permitted;
 use crate::stages::limit;
+use crate::stages::limit::spending::{self, Fate, Spending};
 
 /// When the journal may take records again: it tries by itself.
 const RETRY: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 // The client of the suite's client leg: does what each scenario needs a client to do, and no more.
 import { load, tell } from './plan.mjs';
 
-const { Client, StreamableHTTPClientTransport } = load('@modelcontextprotocol/client');
+const { Client, ClientCredentialsProvider, StreamableHTTPClientTransport } = load('@modelcontextprotocol/client');
 
 const scenario = process.env.MCP_CONFORMANCE_SCENARIO;
 const modern = process.env.MCP_CONFORMANCE_PROTOCOL_VERSION >= '2026';
@@ -37,6 +37,7 @@ async function useAll(tools) {
 const only = async () => {};
 const behaviours = {
   initialize: only,
+  'auth/client-credentials-basic': only,
   'request-metadata': only,
   'json-schema-ref-no-deref': only,
   tools_call: ([tool]) => call(tool.name, { a: 2, b: 3 }),
@@ -60,7 +61,12 @@ const behaviours = {
   },
 };
 
-await client.connect(new StreamableHTTPClientTransport(new URL(process.argv.at(-1))));
+// Behind a gateway the credential is the gateway's.
+const authProvider =
+  process.env.LEG_DIRECT && context.client_secret
+    ? new ClientCredentialsProvider({ clientId: context.client_id, clientSecret: context.client_secret })
+    : undefined;
+await client.connect(new StreamableHTTPClientTransport(new URL(process.argv.at(-1)), { authProvider }));
 const { tools } = await client.listTools();
 tell({ scenario, tools: tools.map((tool) => tool.name) });
 await behaviours[scenario](tools);

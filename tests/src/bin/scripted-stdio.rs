@@ -162,6 +162,12 @@ fn misbehave(options: &Options, rpc: &Rpc) -> bool {
     if bad("mute-on-discover") && rpc.method == "server/discover" {
         return true;
     }
+    if bad("stops-reading") && call {
+        // The guard against forgotten children still ends it.
+        loop {
+            std::thread::park();
+        }
+    }
     if bad("silent-calls") && call {
         return true;
     }

@@ -28,6 +28,7 @@ fn ask(cache: &mut KeyCache, kid: &str, now: Duration) -> (&'static str, bool) {
         Found::Key(_) => "key",
         Found::Wait => "wait",
         Found::Unknown => "unknown",
+        Found::Held => "held",
         Found::Closed => "closed",
     };
     (found, fetch)
@@ -70,6 +71,17 @@ fn a12_a_rotated_key_is_found_and_a_removed_one_is_gone() {
 }
 
 #[test]
+fn a12_a_new_key_within_the_cooldown_is_held_and_not_refused() {
+    let mut cache = filled(&["old"]);
+    assert_eq!(ask(&mut cache, "invented", s(60)), ("wait", true));
+    cache.fetched(Some(with(&["old"])), s(61));
+    assert_eq!(ask(&mut cache, "new", s(62)), ("held", false));
+    assert_eq!(ask(&mut cache, "new", s(90)), ("wait", true));
+    cache.fetched(Some(with(&["new"])), s(91));
+    assert_eq!(ask(&mut cache, "new", s(91)), ("key", false));
+}
+
+#[test]
 fn a12_an_empty_set_counts_as_a_fetch() {
     let mut cache = filled(&[]);
     assert!(!cache.report(s(0)).usable);
@@ -79,7 +91,7 @@ fn a12_an_empty_set_counts_as_a_fetch() {
             assert_eq!(found, "wait");
             cache.fetched(Some(with(&[])), s(*at));
         } else {
-            assert_eq!(found, "unknown");
+            assert_eq!(found, "held");
         }
         fetch
     });
@@ -132,7 +144,7 @@ fn a13_ten_thousand_random_key_ids_cause_one_fetch_per_cooldown() {
         // A hundred a second from the hundredth second on: 100 seconds.
         let now = s(100) + Duration::from_millis(n * 10);
         let (found, fetch) = ask(&mut cache, &format!("random-{n}"), now);
-        assert!(matches!(found, "wait" | "unknown"));
+        assert!(matches!(found, "wait" | "held"));
         if fetch {
             fetches.push(now);
             cache.fetched(Some(with(&["a"])), now + Duration::from_millis(5));
@@ -190,6 +202,6 @@ fn a11_a_clock_that_goes_back_changes_nothing() {
     assert!(cache.due(s(10_000)));
     cache.fetched(Some(with(&["a"])), s(10_000));
     assert_eq!(ask(&mut cache, "a", s(0)), ("key", false));
-    assert_eq!(ask(&mut cache, "x", s(0)), ("unknown", false));
+    assert_eq!(ask(&mut cache, "x", s(0)), ("held", false));
     assert_eq!(ask(&mut cache, "a", Duration::MAX), ("wait", true));
 }

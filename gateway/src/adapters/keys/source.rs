@@ -81,7 +81,7 @@ impl Source {
             match looked.found {
                 Found::Key(key) => return Ok(key),
                 Found::Unknown => return Err(Denied::Invalid("unknown_key")),
-                Found::Closed => break,
+                Found::Closed | Found::Held => break,
                 Found::Wait => {}
             }
             if timeout(PATIENCE, landing.changed()).await.is_err() {

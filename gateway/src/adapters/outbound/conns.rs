@@ -1,9 +1,11 @@
 //! The connections to one server. Over HTTP/1.1 a request drives its connection itself, so that no other task is woken
 //! for it; over HTTP/2 all requests share one connection, which a task drives. A request is sent once: only one that
-//! certainly never left is sent again, on another connection.
+//! certainly never left, or that the server says it has not looked at, is sent again.
 
+use std::error::Error as _;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -19,7 +21,7 @@ use hyper_util::client::legacy::connect::Connection as _;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tower_service::Service as _;
 
 use super::body::Body;
@@ -33,6 +35,10 @@ const IDLE: Duration = Duration::from_secs(4);
 const IDLE_CONNECTIONS: usize = 256;
 /// How often an HTTP/2 connection is asked for a sign of life, and how long that may take.
 const ALIVE: Duration = Duration::from_secs(20);
+/// Attempts for a request that keeps being refused unseen. (Connections that were idle do not count: they run out.)
+const ATTEMPTS: u8 = 3;
+/// How long a request waits for the connection that another one opens, rather than to open its own.
+const TURN: Duration = Duration::from_secs(1);
 /// The largest header block that is taken over HTTP/2, in bytes.
 const H2_HEADERS: u32 = 64 << 10;
 
@@ -47,6 +53,9 @@ pub(in crate::adapters) struct Conns {
     authority: Authority,
     idle: Mutex<Shelf>,
     shared: Mutex<Option<http2::SendRequest<Whole>>>,
+    /// Whether the last connection was one that all requests share, and whose turn it is to open the next.
+    shares: AtomicBool,
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// Connections that wait for a request, the one used last on top.
@@ -102,7 +111,8 @@ impl Conns {
     pub(in crate::adapters) fn new(connector: Connector, url: &Uri) -> Option<Arc<Conns>> {
         let (scheme, authority) = (url.scheme()?.clone(), url.authority()?.clone());
         let (idle, shared) = (Mutex::default(), Mutex::default());
-        Some(Arc::new(Conns { connector, origin: url.clone(), scheme, authority, idle, shared }))
+        let (shares, turn, origin) = (AtomicBool::default(), tokio::sync::Mutex::default(), url.clone());
+        Some(Arc::new(Conns { connector, origin, scheme, authority, idle, shared, shares, turn }))
     }
 
     /// Sends a request in the form of HTTP/1.1 (path alone, with `Host`) and waits for the answer's head. Dropping the
@@ -114,34 +124,54 @@ impl Conns {
         self: &Arc<Self>,
         mut request: Request<Whole>,
     ) -> Result<Response<Body>, Fault> {
+        let mut attempts = 0;
         loop {
             let (fresh, new) = match self.ready() {
                 Some(ready) => (ready, false),
                 // Boxed, so that the usual request does not carry what only the first one needs.
                 None => (Box::pin(self.connect()).await?, true),
             };
-            let sent = match fresh {
+            let unsent = match fresh {
                 Fresh::Own(mut wire) => match wire.exchange(request).await {
                     Ok(response) => {
-                        Ok(response.map(|body| Body::new(body, Some((wire, Arc::downgrade(self))))))
+                        let wire = Some((wire, Arc::downgrade(self)));
+                        return Ok(response.map(|body| Body::new(body, wire)));
                     }
-                    Err(failed) => Err(failed),
+                    Err(failed) => unsent(failed)?,
                 },
-                Fresh::Shared(mut sender) => {
-                    let sent = sender.try_send_request(self.absolute(request)).await;
-                    sent.map(|response| response.map(|body| Body::new(body, None)))
-                }
+                Fresh::Shared(sender) => match Box::pin(self.share_with(sender, request)).await? {
+                    Ok(response) => return Ok(response),
+                    Err(unsent) => unsent,
+                },
             };
-            match sent {
-                Ok(response) => return Ok(response),
-                Err(mut failed) => match failed.take_message() {
-                    // An idle connection that was closed under the request, which is untouched.
-                    Some(unsent) if !new => request = self.relative(unsent),
-                    Some(_) => return Err(Fault::early(FaultKind::Unreachable, chain(&failed.into_error()))),
-                    None => return Err(Fault::late(FaultKind::Dropped, chain(&failed.into_error()))),
-                },
+            attempts += u8::from(new || unsent.refused);
+            if attempts >= ATTEMPTS {
+                return Err(Fault::early(FaultKind::Unreachable, unsent.why));
             }
+            request = unsent.request;
         }
+    }
+
+    /// One attempt over HTTP/2.
+    async fn share_with(
+        &self,
+        mut sender: http2::SendRequest<Whole>,
+        request: Request<Whole>,
+    ) -> Result<Result<Response<Body>, Unsent>, Fault> {
+        let again = request.clone();
+        let failed = match sender.try_send_request(self.absolute(request)).await {
+            Ok(response) => return Ok(Ok(response.map(|body| Body::new(body, None)))),
+            Err(failed) => failed,
+        };
+        Ok(Err(match refused(failed.error()) {
+            Some(closing) => {
+                if closing {
+                    *self.shared.lock() = None;
+                }
+                Unsent { request: again, why: chain(failed.error()), refused: true }
+            }
+            None => Unsent { request: again, ..unsent(failed)? },
+        }))
     }
 
     /// Takes a connection back whose answer has been read to its end.
@@ -157,6 +187,13 @@ impl Conns {
         if !std::mem::replace(&mut shelf.swept, true) {
             tokio::spawn(sweep(Arc::downgrade(self)));
         }
+    }
+
+    /// Idle connections that can serve.
+    #[cfg(test)]
+    pub(in crate::adapters) fn idle(&self) -> usize {
+        let mut shelf = self.idle.lock();
+        shelf.wires.iter_mut().map(|(wire, _)| usize::from(wire.is_free())).sum()
     }
 
     /// A connection that stands ready.
@@ -177,12 +214,26 @@ impl Conns {
         }
     }
 
+    /// Where one connection serves all, who comes while it is opened waits a moment for it.
     async fn connect(&self) -> Result<Fresh, Fault> {
+        let turn = match self.shares.load(Ordering::Acquire) {
+            true => timeout(TURN, self.turn.lock()).await.ok(),
+            false => None,
+        };
+        match turn.is_some().then(|| self.ready()).flatten() {
+            Some(ready) => Ok(ready),
+            None => self.dial().await,
+        }
+    }
+
+    async fn dial(&self) -> Result<Fresh, Fault> {
         let unreachable = |detail: String| Fault::early(FaultKind::Unreachable, detail);
         let mut connector = self.connector.clone();
         poll_fn(|cx| connector.poll_ready(cx)).await.map_err(|e| unreachable(chain(&*e)))?;
         let io = connector.call(self.origin.clone()).await.map_err(|e| unreachable(chain(&*e)))?;
-        if io.connected().is_negotiated_h2() {
+        let shares = io.connected().is_negotiated_h2();
+        self.shares.store(shares, Ordering::Release);
+        if shares {
             return self.share(io).await.map(Fresh::Shared);
         }
         let shaken = http1::Builder::new().handshake(io).await;
@@ -222,17 +273,34 @@ impl Conns {
         request.headers_mut().remove(header::HOST);
         request
     }
+}
 
-    /// As HTTP/1.1 wants it, for a request that did not get through in the other form.
-    fn relative(&self, mut request: Request<Whole>) -> Request<Whole> {
-        if let (Some(path), Ok(host)) =
-            (request.uri().path_and_query().cloned(), self.authority.as_str().parse())
-        {
-            *request.uri_mut() = Uri::from(path);
-            request.headers_mut().insert(header::HOST, host);
-        }
-        request
+/// A request that no server has looked at.
+struct Unsent {
+    request: Request<Whole>,
+    why: String,
+    /// Whether the server said so, rather than that its idle connection was just closing.
+    refused: bool,
+}
+
+/// The request, when not a byte of it was written.
+fn unsent(mut failed: TrySendError<Request<Whole>>) -> Result<Unsent, Fault> {
+    match failed.take_message() {
+        Some(request) => Ok(Unsent { request, why: chain(&failed.into_error()), refused: false }),
+        None => Err(Fault::late(FaultKind::Dropped, chain(&failed.into_error()))),
     }
+}
+
+/// Whether an HTTP/2 server says that it has not looked at this request (RFC 9113, 8.7): it refused the stream, or is
+/// going away (true) and names an earlier stream as its last one.
+fn refused(error: &hyper::Error) -> Option<bool> {
+    let error = error.source()?.downcast_ref::<h2::Error>().filter(|error| error.is_remote())?;
+    let reason = error.reason()?;
+    if error.is_reset() {
+        return (reason == h2::Reason::REFUSED_STREAM).then_some(false);
+    }
+    // With another reason all streams end, those that were looked at too.
+    (error.is_go_away() && reason == h2::Reason::NO_ERROR).then_some(true)
 }
 
 /// Closes connections that nobody used for a while, as long as there are any.

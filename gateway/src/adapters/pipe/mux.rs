@@ -132,6 +132,11 @@ impl Mux {
         self.router.pipe.close(grace).await;
     }
 
+    /// What stands behind it.
+    pub(super) fn router(&self) -> &Router {
+        &self.router
+    }
+
     /// Calls in flight.
     pub fn in_flight(&self) -> usize {
         self.router.table.lock().len()

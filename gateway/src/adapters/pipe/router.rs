@@ -14,6 +14,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::pulse::Pulse;
 use super::rate::Bucket;
 use super::table::{Answered, Budget, Table};
 use super::{MuxCounts, MuxEvent, MuxOptions, Pipe, words};
@@ -31,6 +32,8 @@ pub(crate) struct Router {
     pub(crate) end: watch::Sender<Option<Fault>>,
     /// Ends both tasks.
     pub(crate) stop: CancellationToken,
+    /// Whether it lives, when somebody asks.
+    pub(crate) pulse: Pulse,
     budget: Budget,
     modern: AtomicU8,
     cancels: mpsc::Sender<u64>,
@@ -56,6 +59,7 @@ impl Router {
             changes: broadcast::Sender::new(CHANGES),
             end: watch::Sender::new(None),
             stop: CancellationToken::new(),
+            pulse: Pulse::default(),
             budget: Budget::new(options.buffered_bytes),
             modern: AtomicU8::new(0),
             cancels,
@@ -103,6 +107,7 @@ impl Router {
 
     /// Takes one message. `Err` says how the server broke the protocol, in text that holds nothing of it.
     pub(crate) async fn take(&self, line: Bytes) -> Result<(), Fault> {
+        self.pulse.felt();
         let bytes = line.len();
         if bytes > self.options.answer_bytes {
             let detail =

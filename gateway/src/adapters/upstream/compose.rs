@@ -7,6 +7,7 @@ use mcp::bridge::{self, ServerMeta};
 use mcp::era::{Era, Revision};
 use mcp::json::{ObjectWriter, Raw};
 use mcp::message::{self, Id};
+use mcp::method;
 
 use crate::ports::upstream::{Call, Client};
 
@@ -63,6 +64,11 @@ pub(super) fn initialize(id: &Id, client: &Client, revision: Revision) -> Bytes 
     params.raw("capabilities", &client.capabilities);
     params.raw("clientInfo", &client.info.clone().unwrap_or_else(gateway_info));
     message::request(id, "initialize", Some(&params.finish()))
+}
+
+/// `ping`.
+pub(super) fn ping(id: &Id) -> Bytes {
+    message::request(id, method::PING, None)
 }
 
 /// `logging/setLevel`.

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwapOption;
 use mcp::era::Era;
+use metrics::Metrics;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
@@ -74,10 +75,11 @@ pub(super) struct Core {
     probed: Mutex<Option<Instant>>,
     pub(super) health: Health,
     clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
 }
 
 impl Core {
-    pub(super) fn new(spec: Arc<config::Server>, clock: Arc<dyn Clock>) -> Arc<Core> {
+    pub(super) fn new(spec: Arc<config::Server>, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Arc<Core> {
         Arc::new(Core {
             server: Arc::from(spec.id.as_str()),
             spec,
@@ -90,6 +92,7 @@ impl Core {
             probed: Mutex::new(None),
             health: Health::default(),
             clock,
+            metrics,
         })
     }
 
@@ -151,11 +154,11 @@ impl Core {
     pub(super) fn note(&self, fault: Option<&Fault>, arm: bool) {
         match fault {
             None => {
-                self.health.good(&*self.clock);
+                self.health.good(self);
                 self.gate.open();
             }
             Some(fault) => {
-                self.health.bad(fault, self.clock.now());
+                self.health.bad(fault, self);
                 if arm && fault.kind != FaultKind::Auth {
                     self.gate.failed(fault);
                 }
@@ -180,18 +183,18 @@ pub(super) struct HealthState {
 }
 
 impl Health {
-    fn good(&self, clock: &dyn Clock) {
+    fn good(&self, core: &Core) {
         // The usual case takes no lock.
         if !self.fine.swap(true, Ordering::Relaxed) {
-            self.state.lock().turn(true, clock.now());
+            self.state.lock().turn(true, core);
         }
     }
 
-    fn bad(&self, fault: &Fault, now: SystemTime) {
+    fn bad(&self, fault: &Fault, core: &Core) {
         let mut state = self.state.lock();
         self.fine.store(false, Ordering::Relaxed);
-        state.turn(false, now);
-        state.last_error = Some((fault.to_string(), now));
+        state.turn(false, core);
+        state.last_error = Some((fault.to_string(), core.clock.now()));
     }
 
     /// What is known now.
@@ -201,10 +204,12 @@ impl Health {
 }
 
 impl HealthState {
-    fn turn(&mut self, connected: bool, now: SystemTime) {
+    /// The metric is set here, under the state's lock: it never says anything else than `/status`.
+    fn turn(&mut self, connected: bool, core: &Core) {
         if self.connected != Some(connected) {
             self.connected = Some(connected);
-            self.since = Some(now);
+            self.since = Some(core.clock.now());
+            core.metrics.up(&core.server, connected);
         }
     }
 }

@@ -4,12 +4,14 @@
 use std::future::Future;
 use std::time::Duration;
 
+use mcp::era::Era;
 use mcp::json::Raw;
 use mcp::meta::LogLevel;
 use tokio::sync::Mutex;
 
 use super::core::Core;
-use crate::ports::upstream::{Call, Facts, Fault};
+use crate::adapters::pipe::MuxEvent;
+use crate::ports::upstream::{Answer, Call, Event, Facts, Fault};
 
 /// What the server of a session was told.
 pub(super) struct Level {
@@ -23,6 +25,11 @@ impl Level {
     pub(super) fn new(facts: &Facts) -> Level {
         let offered = facts.capabilities.get("logging").is_some_and(|v| v.is_object());
         Level { offered, told: Mutex::new(None) }
+    }
+
+    /// Whether the server declares `logging`.
+    pub(super) fn is_offered(&self) -> bool {
+        self.offered
     }
 
     /// Tells the server the level that this call asks for, when it is less severe than what it was told; `send` makes
@@ -48,5 +55,22 @@ impl Level {
             Err(_) => tracing::debug!(server = %core.server, "the log level was not taken in time"),
         }
         *told = Some(wanted);
+    }
+}
+
+/// What a caller who asked for `log` hears of a pipe's event.
+pub(super) fn event(
+    item: Result<MuxEvent, Fault>,
+    era: Era,
+    log: Option<LogLevel>,
+) -> Option<Result<Event, Fault>> {
+    match item {
+        Ok(MuxEvent::Progress(params)) => Some(Ok(Event::Progress(params))),
+        Ok(MuxEvent::Log(params)) => {
+            let level = LogLevel::parse(&params.get("level")?.string()?)?;
+            (level >= log?).then_some(Ok(Event::Log(params)))
+        }
+        Ok(MuxEvent::Done(response)) => Some(Ok(Event::Done(Answer { era, outcome: response.outcome }))),
+        Err(fault) => Some(Err(fault)),
     }
 }

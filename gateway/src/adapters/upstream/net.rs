@@ -75,6 +75,12 @@ impl Net {
         Ok(Net { conns, url: spec.url.clone(), path, base, credential })
     }
 
+    /// Its connections.
+    #[cfg(test)]
+    pub(super) fn conns(&self) -> &Conns {
+        &self.conns
+    }
+
     /// The configured URL.
     pub(super) fn url(&self) -> &Url {
         &self.url

@@ -22,18 +22,19 @@ use super::compose;
 use super::core::{Core, Known, Way};
 use super::greet;
 use super::handshake::Failed;
-use super::level::Level;
+use super::level::{self, Level};
 use super::pool::{Entry, Key, Pool, Slot};
 use super::watch::{self, Heard, Place, Watching};
 use crate::adapters::child::Backoff;
 use crate::adapters::pipe::{Mux, MuxEvent, MuxOptions, Pipe};
 use crate::config::Isolation;
-use crate::ports::upstream::{
-    Answer, Call, Change, Client, Event, Events, Facts, Fault, FaultKind, SessionKey,
-};
+use crate::ports::upstream::{Call, Change, Client, Events, Facts, Fault, FaultKind, SessionKey};
 
 /// How long a pipe may take to end in order.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// How soon a server that let a call run into its deadline must say anything at all.
+const ALIVE: Duration = Duration::from_secs(5);
 
 /// Makes pipes to one server.
 #[async_trait]
@@ -333,7 +334,7 @@ impl Pipes {
                 Ok(_) => {}
                 Err(fault) => conn.note(&core, fault),
             }
-            ready(event(item, era, log))
+            ready(level::event(item, era, log))
         })))
     }
 
@@ -354,6 +355,22 @@ impl Pipes {
         });
     }
 
+    /// Finds out whether the owner's server hangs, without anybody waiting for it; then its pipe ends.
+    pub(super) fn check(&self, client: &Client, owner: &SessionKey) {
+        let Some(way) = self.core.known().map(|known| known.way) else { return };
+        let Some(conn) = self.pool.peek(&self.key(owner, client, way)) else { return };
+        let (mux, core) = (Arc::clone(&conn.mux), Arc::clone(&self.core));
+        // What the era has for it: any answer will do.
+        let body = move |id: &Id| match conn.way {
+            Way::Modern => compose::discover(id),
+            Way::Legacy | Way::OldSse => compose::ping(id),
+        };
+        tokio::spawn(async move {
+            tracing::debug!(server = %core.server, "a call ran into its deadline: does the server live?");
+            mux.check(body, ALIVE).await;
+        });
+    }
+
     /// Ends the pipes of one owner, or all, within `grace`.
     pub(super) async fn end(&self, owner: Option<&SessionKey>, grace: Duration) {
         let ending = self.pool.take(owner);
@@ -370,17 +387,5 @@ async fn reopen(core: &Core, pipes: &Weak<Pipes>, client: &Client, mut ran: Dura
             return;
         }
         ran = Duration::ZERO;
-    }
-}
-
-fn event(item: Result<MuxEvent, Fault>, era: Era, log: Option<LogLevel>) -> Option<Result<Event, Fault>> {
-    match item {
-        Ok(MuxEvent::Progress(params)) => Some(Ok(Event::Progress(params))),
-        Ok(MuxEvent::Log(params)) => {
-            let level = LogLevel::parse(&params.get("level")?.string()?)?;
-            (level >= log?).then_some(Ok(Event::Log(params)))
-        }
-        Ok(MuxEvent::Done(response)) => Some(Ok(Event::Done(Answer { era, outcome: response.outcome }))),
-        Err(fault) => Some(Err(fault)),
     }
 }

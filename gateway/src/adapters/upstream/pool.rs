@@ -146,6 +146,11 @@ impl<T: Entry> Pool<T> {
         slot
     }
 
+    /// An entry that can serve, without counting as a use of it.
+    pub(super) fn peek(&self, key: &Key) -> Option<Arc<T>> {
+        self.slots.lock().peek(key)?.ready.load_full().filter(|entry| entry.usable())
+    }
+
     /// Entries that can serve.
     pub(super) fn len(&self) -> usize {
         let usable = |slot: &Slot<T>| slot.ready.load().as_ref().is_some_and(|entry| entry.usable());

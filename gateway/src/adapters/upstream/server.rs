@@ -7,8 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{join, join_all};
 use futures_util::stream;
-use http::{HeaderName, HeaderValue, StatusCode};
-use mcp::code;
+use http::{HeaderName, HeaderValue};
 use mcp::era::{Era, Revision};
 use mcp::json::Raw;
 use mcp::message::RpcError;
@@ -22,7 +21,9 @@ use super::compose::{self, Ticket};
 use super::core::{Core, Known, Way};
 use super::handshake::{Failed, GREETING_BYTES, handshake, is_modern};
 use super::http::{Got, exchange, refusal};
+use super::logs;
 use super::net::{Headers, Net};
+use super::odd::{is_gone, is_odd_for_legacy, is_odd_for_modern, is_untouched, is_wrong_door};
 use super::pipes::Pipes;
 use super::pool::{Key, Pool};
 use super::probe;
@@ -220,6 +221,10 @@ impl HttpSide {
         let of = &session;
         let set = |level: Raw| async move { self.set_level(of, &level).await };
         session.level.tell(&self.core, call, session.back.within, set).await;
+        let hearing = match wanted_level(call) {
+            Some(level) => Box::pin(logs::hear(&self.core, &session, level)).await,
+            None => None,
+        };
         let ticket = self.core.ticket();
         let body = compose::call(call, Era::Legacy, session.facts.revision, &ticket.id, &ticket.token());
         let mut guard = CancelGuard::new(Some(&session.back), &ticket.id);
@@ -228,13 +233,13 @@ impl HttpSide {
         if !matches!(&sent, Ok(reply) if matches!(reply.got, Got::Stream(_))) {
             guard.disarm();
         }
-        Ok(match sent?.got {
+        let sent = match sent?.got {
             Got::Answer { status, outcome } => {
                 if is_gone(&session, status, outcome.as_ref().err()) {
                     session.expire();
                     return Ok(Sent::Expired);
                 }
-                let odd = outcome.as_ref().err().filter(|error| is_modern(error));
+                let odd = outcome.as_ref().err().filter(|error| is_odd_for_legacy(status, error));
                 match odd.map(|error| is_untouched(status, Some(error))) {
                     Some(untouched) => Sent::Odd { outcome: Ok(done(Era::Legacy, outcome)), untouched },
                     None => self.answered(Era::Legacy, outcome),
@@ -256,6 +261,10 @@ impl HttpSide {
                 }
                 Sent::Odd { outcome: Err(fault), untouched: is_untouched(status, error.as_ref()) }
             }
+        };
+        Ok(match (sent, hearing) {
+            (Sent::Events(events), Some(hearing)) => Sent::Events(hearing.join(events)),
+            (sent, _) => sent,
         })
     }
 
@@ -327,9 +336,13 @@ impl HttpSide {
     }
 
     fn want(&self, call: &Call, ticket: Ticket, era: Era) -> Want {
-        let log = call.log_level.as_ref().and_then(|level| LogLevel::parse(&level.string()?));
+        let log = wanted_level(call);
         Want { progress: call.progress, log, ..Want::bare(&self.core, ticket, era, call.answer_bytes) }
     }
+}
+
+fn wanted_level(call: &Call) -> Option<LogLevel> {
+    call.log_level.as_ref().and_then(|level| LogLevel::parse(&level.string()?))
 }
 
 /// An answer that is all there already.
@@ -356,39 +369,4 @@ pub(super) fn modern_headers(
         headers.insert(name, value);
     }
     Ok(headers)
-}
-
-/// Statuses with which servers say that this is not how they are spoken to.
-fn is_wrong_door(status: StatusCode) -> bool {
-    matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
-}
-
-/// Whether an error looks like a server that is no longer modern.
-fn is_odd_for_modern(status: StatusCode, error: &RpcError) -> bool {
-    match error.code {
-        code::HEADER_MISMATCH | code::MISSING_CAPABILITY => false,
-        code::UNSUPPORTED_VERSION | code::INVALID_REQUEST | code::METHOD_NOT_FOUND => true,
-        // Invalid params may come from the tool itself.
-        code::INVALID_PARAMS => status == StatusCode::BAD_REQUEST,
-        _ => is_wrong_door(status),
-    }
-}
-
-/// Whether a server that turned out to have another era certainly executed nothing: it knows no such place, no such
-/// method, or no such version. A 400 is no proof, a proxy or the tool itself may have sent it.
-fn is_untouched(status: StatusCode, error: Option<&RpcError>) -> bool {
-    matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
-        || error.is_some_and(|error| matches!(error.code, code::METHOD_NOT_FOUND | code::UNSUPPORTED_VERSION))
-}
-
-/// Whether the server no longer knows the session. 404 is the specified sign; many servers send 400 and say it.
-fn is_gone(session: &Session, status: StatusCode, error: Option<&RpcError>) -> bool {
-    if !session.named {
-        return false;
-    }
-    let says_so = |error: &RpcError| {
-        let text = error.message.to_ascii_lowercase();
-        text.contains("session") || text.contains("not initialized")
-    };
-    status == StatusCode::NOT_FOUND || (status == StatusCode::BAD_REQUEST && error.is_some_and(says_so))
 }

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::back::Back;
 use super::level::Level;
+use super::logs::Logs;
 use super::pool::Entry;
 use super::watch::Heard;
 use crate::ports::upstream::Facts;
@@ -27,6 +28,8 @@ pub(super) struct Session {
     pub(super) named: bool,
     /// The log level that the server was told.
     pub(super) level: Level,
+    /// Log messages that come outside its calls.
+    pub(super) logs: Arc<Logs>,
     /// Cancelled when it is over: whoever listens to it stops.
     pub(super) gone: CancellationToken,
     /// Whether somebody wants what it announces.
@@ -42,6 +45,7 @@ impl Session {
             facts: Arc::new(facts),
             back: Arc::new(back),
             named,
+            logs: Arc::default(),
             gone: CancellationToken::new(),
             heard: Arc::default(),
             over: AtomicBool::new(false),

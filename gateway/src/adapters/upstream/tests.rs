@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use mcp::json::{Key, Limits, Raw};
+use metrics::Metrics;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -25,14 +26,20 @@ use crate::ports::upstream::{
 };
 
 mod changes;
+mod conns;
 mod era;
 mod faults;
 mod hostile;
+mod http2;
 mod legacy;
+mod logs;
 mod modern;
 mod old_sse;
+mod script;
 mod stdio;
 mod tls;
+
+use script::*;
 
 /// A request that a scripted server got.
 #[derive(Clone, Debug)]
@@ -67,62 +74,6 @@ impl Seen {
     }
 }
 
-/// What a scripted server does with a connection.
-#[derive(Clone, Debug)]
-pub(super) enum Do {
-    Send(Vec<u8>),
-    Wait(Duration),
-    /// Sends nothing more and waits for the client to leave.
-    Hang,
-    Close,
-}
-
-/// A whole HTTP answer.
-pub(super) fn http(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<Do> {
-    let mut head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n", body.len());
-    for (name, value) in headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
-    let mut bytes = format!("{head}\r\n").into_bytes();
-    bytes.extend_from_slice(body);
-    vec![Do::Send(bytes)]
-}
-
-pub(super) fn reply(status: u16, body: &Value) -> Vec<Do> {
-    http(status, &[("content-type", "application/json")], body.to_string().as_bytes())
-}
-
-pub(super) fn accepted() -> Vec<Do> {
-    http(202, &[], b"")
-}
-
-/// The head of an event stream of unknown length.
-pub(super) fn sse_head() -> Do {
-    Do::Send(
-        b"HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_vec(),
-    )
-}
-
-pub(super) fn chunk(text: &str) -> Do {
-    Do::Send(format!("{:x}\r\n{text}\r\n", text.len()).into_bytes())
-}
-
-pub(super) fn event(message: &Value) -> Do {
-    chunk(&format!("event: message\ndata: {message}\n\n"))
-}
-
-pub(super) fn last_chunk() -> Do {
-    Do::Send(b"0\r\n\r\n".to_vec())
-}
-
-/// An event stream with these messages.
-pub(super) fn sse(messages: &[Value]) -> Vec<Do> {
-    let mut steps = vec![sse_head()];
-    steps.extend(messages.iter().map(event));
-    steps.push(last_chunk());
-    steps
-}
-
 type Script = Arc<dyn Fn(&Seen) -> Vec<Do> + Send + Sync>;
 
 /// A scripted server.
@@ -148,6 +99,7 @@ impl Fake {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 *shared.connections.lock() += 1;
+                stream.set_nodelay(true).unwrap();
                 tokio::spawn(serve(stream, Arc::clone(&shared), Arc::clone(&script)));
             }
         });
@@ -218,6 +170,21 @@ async fn serve(mut stream: TcpStream, log: Arc<Log>, script: Script) {
                 }
                 Do::Wait(time) => tokio::time::sleep(time).await,
                 Do::Close => return,
+                Do::Pipe(from) => {
+                    let (mut from, mut rest) = (from.lock().await, [0; 64]);
+                    loop {
+                        tokio::select! {
+                            Some(bytes) = from.recv() => stream.write_all(&bytes).await.unwrap_or_default(),
+                            got = stream.read(&mut rest) => match got {
+                                Ok(1..) => {}
+                                _ => break,
+                            },
+                        }
+                    }
+                    *log.left.lock() += 1;
+                    log.news.notify_waiters();
+                    return;
+                }
                 Do::Hang => {
                     let mut rest = [0; 64];
                     while !matches!(stream.read(&mut rest).await, Ok(0) | Err(_)) {}
@@ -323,16 +290,18 @@ pub(super) fn spec(url: &str) -> Server {
 }
 
 pub(super) fn client_of(spec: Server) -> Arc<ServerClient> {
-    client_at(spec, Arc::new(SystemClock))
+    client_with(spec, Arc::new(SystemClock), Arc::new(metrics()))
 }
 
-pub(super) fn client_at(spec: Server, clock: Arc<dyn Clock>) -> Arc<ServerClient> {
+pub(super) fn client_with(spec: Server, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Arc<ServerClient> {
     let fetcher = Fetcher::new(&auth::egress::Egress::default(), None).unwrap();
     let issue = Issue { fetcher, clock: Arc::clone(&clock) };
-    ServerClient::new(
-        Arc::new(spec),
-        Deps { slots: Arc::new(Slots::new(8)), clock: Arc::clone(&clock), issue },
-    )
+    let slots = Arc::new(Slots::new(8));
+    ServerClient::new(Arc::new(spec), Deps { slots, clock, metrics, issue })
+}
+
+pub(super) fn metrics() -> Metrics {
+    Metrics::new(metrics::Registry::new(), "test").unwrap()
 }
 
 pub(super) fn client(fake: &Fake) -> Arc<ServerClient> {

@@ -9,7 +9,7 @@ use http::StatusCode;
 use http_body_util::BodyExt as _;
 use mcp::era::{Era, Revision};
 use mcp::json::{ObjectWriter, Raw};
-use mcp::message::{Id, Message};
+use mcp::message::{Id, Message, Notification};
 use mcp::sse::Decoder;
 use mcp::{meta, method};
 use parking_lot::Mutex;
@@ -116,11 +116,12 @@ pub(super) fn follow(side: &Arc<HttpSide>, client: &Client, session: &Arc<Sessio
 
 async fn stay(core: &Arc<Core>, side: Weak<HttpSide>, client: &Client, mut ear: Ear) {
     let mut pause = Backoff::new();
+    let take = |heard: &Notification| changed(core, heard);
     loop {
         let since = Instant::now();
         ear.heard.start(core);
         let offered = tokio::select! {
-            offered = get_stream(core, &ear.back) => offered,
+            offered = get_stream(&ear.back, &take, &|| {}) => offered,
             () = ear.gone.cancelled() => true,
         };
         ear.heard.stop();
@@ -147,16 +148,28 @@ async fn stay(core: &Arc<Core>, side: Weak<HttpSide>, client: &Client, mut ear: 
     }
 }
 
+/// Passes a changed list on.
+fn changed(core: &Core, notification: &Notification) {
+    if let Some(change) = list_change(&notification.method) {
+        core.announce(change);
+    }
+}
+
 /// Reads the session's stream, again and again, until the server no longer knows the session; false when it has no
-/// such stream.
-async fn get_stream(core: &Arc<Core>, back: &Arc<Back>) -> bool {
+/// such stream. `take` gets its notifications; `open` is called whenever the stream is open.
+pub(super) async fn get_stream(
+    back: &Arc<Back>,
+    take: &(dyn Fn(&Notification) + Sync),
+    open: &(dyn Fn() + Sync),
+) -> bool {
     let (mut pause, mut opened) = (Backoff::new(), false);
     loop {
         let since = Instant::now();
         match tokio::time::timeout(back.within, back.net.get(back.headers.clone())).await {
             Ok(Ok(answer)) if answer.status() == StatusCode::OK && is_event_stream(answer.headers()) => {
                 opened = true;
-                if read(core, answer.into_body(), Some(back), None).await {
+                open();
+                if read(answer.into_body(), Some(back), take).await {
                     pause = Backoff::new();
                 }
             }
@@ -212,7 +225,12 @@ async fn listen(side: Weak<HttpSide>, lists: &[&str], revision: Revision) {
         match tokio::time::timeout(within, opening).await {
             Ok(Ok(reply)) => match reply.got {
                 Got::Stream(body) => {
-                    if read(&core, body, None, Some(&ticket.id)).await {
+                    let ours = |heard: &Notification| {
+                        if names(heard.params.as_ref(), &ticket.id) {
+                            changed(&core, heard);
+                        }
+                    };
+                    if read(body, None, &ours).await {
                         pause = Backoff::new();
                     }
                 }
@@ -250,7 +268,7 @@ pub(super) fn listen_call(lists: &[&str]) -> Call {
 }
 
 /// Reads until the stream ends. Returns whether it brought any message, so that it was worth opening.
-async fn read(core: &Arc<Core>, mut body: Body, back: Option<&Arc<Back>>, id: Option<&Id>) -> bool {
+async fn read(mut body: Body, back: Option<&Arc<Back>>, take: &(dyn Fn(&Notification) + Sync)) -> bool {
     let mut decoder = Decoder::new(GREETING_BYTES);
     let mut heard = false;
     loop {
@@ -261,12 +279,7 @@ async fn read(core: &Arc<Core>, mut body: Body, back: Option<&Arc<Back>>, id: Op
             let Ok(message) = message(event.data).await else { return heard };
             heard = true;
             match message {
-                Message::Notification(notification) => {
-                    let ours = id.is_none_or(|id| names(notification.params.as_ref(), id));
-                    if let (true, Some(change)) = (ours, list_change(&notification.method)) {
-                        core.announce(change);
-                    }
-                }
+                Message::Notification(notification) => take(&notification),
                 Message::Request(request) => {
                     if let Some(back) = back {
                         back.answer(&request);

@@ -10,7 +10,7 @@ use crate::config::raw::amounts::{Cost, Money};
 /// The price that a `cost` mapping says.
 pub(super) fn check(raw: &Cost, at: &At, context: &mut Context<'_>) -> Price {
     let mut money = |key: &str, raw: &Option<Money>| {
-        raw.as_ref().map_or(NanoUsd::ZERO, |raw| context.money(&at.key(key), raw))
+        raw.as_ref().and_then(|raw| context.money(&at.key(key), raw)).unwrap_or(NanoUsd::ZERO)
     };
     let price = Price {
         per_call: money("per_call_usd", &raw.per_call_usd),

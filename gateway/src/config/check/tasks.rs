@@ -56,7 +56,7 @@ struct Rest {
 pub(super) fn check(raw: &raw::File, ground: &Ground<'_>, context: &mut Context<'_>) -> Tasks {
     let at = At::root().key("tasks");
     let Some(tasks) = raw.tasks.as_ref().filter(|tasks| !tasks.0.is_empty()) else {
-        if context.places.has(&at) {
+        if raw.tasks.is_some() {
             context.problem(&at, "no task in it", "name one, or remove the section");
         }
         return implicit(raw, context);

@@ -80,7 +80,7 @@ fn sections_of_later_builds() {
     let want = "meter: `meter` is not in this build of Tollgate yet; remove the section";
     root("meter: {}", &[("2:1", want)]);
     root("audit: { archive: { url: 's3://b' } }", &[("2:10", "`archive` is not in this build")]);
-    for key in ["auth", "quarantine"] {
+    for key in ["pin", "quarantine"] {
         let want = format!("servers.a.{key}: `{key}` is not in this build of Tollgate yet");
         server(&format!("url: https://a/\n{key}: {{}}"), &[("4:5", &want)]);
     }

@@ -160,7 +160,7 @@ fn amounts_are_exact_as_they_are_written() {
         let found =
             problems(&format!("tasks: {{ t: {{ allow: ['*'], limits: {{ budget_usd: {text} }} }} }}"));
         assert_eq!(found.len(), 1, "{text}: {found:?}");
-        assert!(found[0].starts_with("2:50: tasks.t.limits.budget_usd: "), "{text}: {found:?}");
+        assert!(found[0].starts_with("2:51: tasks.t.limits.budget_usd: "), "{text}: {found:?}");
     }
 }
 
@@ -199,7 +199,6 @@ tasks:
     deny: 'a__*'
     rules:
       - { tool: '*', when: args.q.sise() > nobody }
-      - { tool: '*' }
       - { tool: '*', when: 'true', message: '' }
     confirm: sometimes
     scopes: { '*': ['two words'] }
@@ -211,29 +210,37 @@ tasks:
 default_task: nobody",
         &[
             "3:3: tasks.Bad: not the name of a task",
-            "5:17: tasks.t.allow[0]: ",
-            "5:24: tasks.t.allow[2]: ",
+            "5:17: tasks.t.allow[0]: '{' is not closed",
+            "5:26: tasks.t.allow[2]: '{' is not closed",
             "6:11: tasks.t.deny: text is not what is needed here",
-            "8:26: tasks.t.rules[0].when: ",
-            "9:9: tasks.t.rules[1]: `when` is missing",
-            "10:45: tasks.t.rules[2].message: ",
-            "11:14: tasks.t.confirm: not one of the values known here",
-            "12:20: tasks.t.scopes[\"*\"][0]: these are no scopes",
-            "13:22: tasks.t.limits.calls: the period is none",
-            "13:43: tasks.t.limits.concurrency: 0 is out of range",
-            "13:58: tasks.t.limits.budget_usd: no call could ever be made",
-            "13:84: tasks.t.limits.budget_calls.each: unknown key",
-            "13:106: tasks.t.limits.servers.b: there is no such server",
-            "14:24: tasks.t.redact.groups[0]: there is no rule",
-            "14:52: tasks.t.redact.rules[0].name: ",
-            "14:64: tasks.t.redact.rules[0].pattern: ",
-            "15:35: tasks.t.principals.claims.dept: no value",
-            "15:55: tasks.t.principals.certificates[0]: ",
-            "15:61: tasks.t.principals.who: unknown key",
-            "16:36: tasks.t.capabilities.roots[0].uri: is no file: URI",
-            "17:5: tasks.t.typo: unknown key",
-            "18:15: default_task: there is no such task",
+            "8:",
+            "8:44: tasks.t.rules[0].when: unknown variable 'nobody'",
+            "9:45: tasks.t.rules[1].message: ",
+            "10:14: tasks.t.confirm: text is not what is needed here",
+            "11:15: tasks.t.scopes.*: these are no scopes",
+            "12:22: tasks.t.limits.calls: the period is none",
+            "12:43: tasks.t.limits.concurrency: 0 is out of range",
+            "12:58: tasks.t.limits.budget_usd: no call could ever be made",
+            "12:85: tasks.t.limits.budget_calls.each: unknown key",
+            "12:107: tasks.t.limits.servers.b: there is no such server",
+            "13:24: tasks.t.redact.groups[0]: there is no rule",
+            "13:52: tasks.t.redact.rules[0].name: ",
+            "13:64: tasks.t.redact.rules[0].pattern: ",
+            "14:29: tasks.t.principals.claims.dept: no value",
+            "14:57: tasks.t.principals.certificates[0]: ",
+            "14:62: tasks.t.principals.who: unknown key",
+            "15:36: tasks.t.capabilities.roots[0].uri: is no file: URI",
+            "16:5: tasks.t.typo: unknown key",
+            "17:15: default_task: there is no such task",
         ],
+    );
+}
+
+#[test]
+fn l7_a_rule_without_its_condition_is_refused() {
+    refused(
+        "tasks: { t: { allow: ['*'], rules: [{ tool: '*' }] } }",
+        &["2:37: tasks.t.rules[0]: `when` is missing"],
     );
 }
 
@@ -250,8 +257,8 @@ fn columns_inside_conditions_and_patterns() {
         ("\"1 == nobody\"", "7:21"),
         // Escapes: the text itself is pointed at.
         ("\"1 == \\x6eobody\"", "7:15"),
-        ("|\n          1 == 1\n          && nobody", "9:15"),
-        (">\n          1 == nobody", "7:15"),
+        ("|\n          1 == 1\n          && nobody", "9:14"),
+        (">\n          1 == nobody", "8:11"),
     ] {
         let found = when(text);
         assert!(found.len() == 1 && found[0].starts_with(at), "{text}: {found:?}");
@@ -309,16 +316,16 @@ tasks:
     assert_eq!(
         found,
         [
-            "13: tasks.a.limits.on_too_large: it has no effect: nothing is too large",
+            "12: tasks.a.limits.on_too_large: it has no effect: nothing is too large",
+            "6: tasks.a.allow[1]: 'a__get' has no effect: another pattern of the list covers it",
+            "9: tasks.a.rules[0].tool: 'a__drop_all' has no effect: 'deny' covers it",
+            "6: tasks.a.allow[2]: 'githb__*' matches nothing: it names no configured server",
+            "11: tasks.a.allow_resources[2]: 'files+*' matches nothing: it names no configured server",
+            "13: tasks.nobody.principals: nobody is admitted",
+            "14: tasks.idp.principals.tokens[0]: there is no such static token",
+            "14: tasks.idp.principals: nobody can use the task: nothing that `auth` takes proves a caller whom it admits",
+            "15: tasks.empty.allow: the task allows nothing",
             "1: : no default_task: callers who name no task are refused",
-            "7: tasks.a.allow[1]: 'a__get' has no effect: another pattern of the list covers it",
-            "10: tasks.a.rules[0].tool: 'a__drop_all' has no effect: 'deny' covers it",
-            "7: tasks.a.allow[2]: 'githb__*' matches nothing: it names no configured server",
-            "12: tasks.a.allow_resources[2]: 'files+*' matches nothing: it names no configured server",
-            "14: tasks.nobody.principals: nobody is admitted",
-            "15: tasks.idp.principals.tokens[0]: there is no such static token",
-            "15: tasks.idp.principals: nobody can use the task: nothing that `auth` takes proves a caller whom it admits",
-            "16: tasks.empty.allow: the task allows nothing",
         ]
     );
 }

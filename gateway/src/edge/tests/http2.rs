@@ -7,7 +7,7 @@ use http::{Request, StatusCode, Version};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
@@ -184,4 +184,54 @@ async fn drain_ends_http2_connections_after_their_streams() {
     assert_eq!(soon(answer.into_body().collect()).await.unwrap().to_bytes(), "last");
     soon(connection).await.unwrap().unwrap();
     assert_eq!(server.ended().await, Drained { cut: 0 });
+}
+
+/// The preface, an empty SETTINGS frame and the first frame of a header block that goes on.
+fn begun() -> Vec<u8> {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
+    bytes.extend([0, 0, 1, 1, 0, 0, 0, 0, 1, 0x83]);
+    bytes
+}
+
+#[tokio::test]
+async fn h8_an_http2_header_block_that_does_not_end_has_the_header_time_and_no_more() {
+    let limits = Limits { header_time: Duration::from_millis(300), ..Limits::default() };
+    for drips in [false, true] {
+        let server = h2c(limits.clone());
+        let mut client = server.send(begun()).await;
+        let (mut reader, mut writer) = client.tcp.split();
+        let drip = async {
+            let field = [0, 0, 4, 9, 0, 0, 0, 0, 1, 0x00, 0x01, b'x', 0x00];
+            while drips && writer.write_all(&field).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let mut all = Vec::new();
+        let start = tokio::time::Instant::now();
+        tokio::select! {
+            _ = soon(reader.read_to_end(&mut all)) => {}
+            () = drip => {}
+        }
+        assert!(start.elapsed() >= Duration::from_millis(250), "{drips}: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(10), "{drips}: {:?}", start.elapsed());
+        reached(&server.counters.connections, 0).await;
+    }
+}
+
+#[tokio::test]
+async fn h8_the_header_time_ends_no_http2_connection_between_frames_or_within_a_body() {
+    let limits = Limits { header_time: Duration::from_millis(200), ..Limits::default() };
+    let mut server = h2c(limits);
+    let (mut sender, _connection) = client(&server).await;
+    let answer = soon(sender.send_request(post("/stream", ""))).await.unwrap();
+    server.head().await;
+    server.body().await;
+    let frames = server.stream().await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let other = soon(sender.send_request(post("/echo", "still"))).await.unwrap();
+    assert_eq!(soon(other.into_body().collect()).await.unwrap().to_bytes(), "still");
+    drop(frames);
+    soon(answer.into_body().collect()).await.unwrap();
 }

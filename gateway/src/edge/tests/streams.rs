@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
+use tokio::time::{Instant, timeout};
 
-use super::support::{Event, LARGE, Server, post, reached};
+use super::support::{ENDS, Event, LARGE, Server, post, reached};
 use crate::edge::{Limits, Options};
 
 #[tokio::test]
@@ -132,4 +133,27 @@ async fn a_large_answer_is_whole() {
     let answer = client.answer().await;
     assert_eq!(answer.body.len(), LARGE);
     assert!(answer.body.iter().enumerate().all(|(n, byte)| *byte == (n % 251) as u8));
+}
+
+#[tokio::test]
+async fn s5_a_stream_that_gives_up_does_so_also_while_a_slow_reader_blocks_it() {
+    for (path, is_cut) in [("/ends", true), ("/lifted", false)] {
+        let limits = Limits { write_time: Duration::from_secs(60), ..Limits::default() };
+        let mut server = Server::start(Options { limits, ..Options::default() });
+        let mut client = server.send(post(path, "")).await;
+        server.head().await;
+        server.body().await;
+        let frames = server.stream().await;
+        client.head_answer().await;
+        let start = Instant::now();
+        let flood = async { while frames.send(vec![b'x'; 1 << 20].into()).await.is_ok() {} };
+        let ended = timeout(ENDS * 4, flood).await.is_ok();
+        assert_eq!(ended, is_cut, "{path}");
+        if is_cut {
+            assert!(start.elapsed() >= ENDS / 2, "{:?}", start.elapsed());
+            assert!(matches!(server.event().await, Event::Dropped));
+            reached(&server.counters.slow_readers, 1).await;
+            reached(&server.counters.connections, 0).await;
+        }
+    }
 }

@@ -14,17 +14,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::edge::{
     self, BodyFault, Counters, Drained, Full, Handler, Head, Options, Reply, StreamReply, Work,
 };
+use crate::wire::End;
 
 /// The cap on bodies, small enough for a test to pass.
 pub(super) const BODY_CAP: usize = 100_000;
 
 /// An answer that no socket's buffers take whole.
 pub(super) const LARGE: usize = 16 * 1024 * 1024;
+
+/// When the streams of `/ends` give up.
+pub(super) const ENDS: Duration = Duration::from_millis(500);
 
 /// What the handler saw.
 #[derive(Debug)]
@@ -91,7 +96,11 @@ impl Work for Job {
                 Full::new(StatusCode::OK, "application/octet-stream", body).into()
             }
             "/empty" => Full::empty(StatusCode::NO_CONTENT).into(),
-            "/stream" => {
+            "/stream" | "/ends" | "/lifted" => {
+                let end = (self.path != "/stream").then(|| End::new(Instant::now() + ENDS));
+                if let (Some(end), "/lifted") = (&end, self.path.as_str()) {
+                    end.lift();
+                }
                 let (sender, receiver) = mpsc::channel::<Bytes>(1);
                 let guard = Guard(self.events.clone());
                 self.events.send(Event::Stream(sender)).ok();
@@ -99,12 +108,12 @@ impl Work for Job {
                     receiver.recv().await.map(|frame| (frame, (receiver, guard)))
                 });
                 let headers = Full::new(StatusCode::OK, "text/event-stream", "").headers;
-                StreamReply { status: StatusCode::OK, headers, frames: Box::pin(frames) }.into()
+                StreamReply { status: StatusCode::OK, headers, frames: Box::pin(frames), end }.into()
             }
             "/ready" => {
                 let frames = stream::iter([Bytes::from_static(b"one"), Bytes::from_static(b"two")]);
                 let headers = http::HeaderMap::new();
-                StreamReply { status: StatusCode::OK, headers, frames: Box::pin(frames) }.into()
+                StreamReply { status: StatusCode::OK, headers, frames: Box::pin(frames), end: None }.into()
             }
             _ => Full::new(StatusCode::OK, "text/plain", body).into(),
         }

@@ -141,3 +141,54 @@ async fn odd_answers_do_not_make_a_server_be_asked_each_time() {
     }
     assert_eq!(fake.count("server/discover"), 2);
 }
+
+#[tokio::test]
+async fn a_400_with_invalid_params_is_reason_to_ask_for_the_era_again_and_repeats_nothing_unsafe() {
+    for start in [true, false] {
+        for call in [list(), tool_call()] {
+            let modern = Arc::new(AtomicBool::new(start));
+            let now = Arc::clone(&modern);
+            // It says of a request of the other era that its params are wrong, and nothing more.
+            let fake = Fake::start(move |seen| {
+                match (now.load(Ordering::SeqCst), seen.header("mcp-method").is_some(), seen.method()) {
+                    (true, true, "server/discover") => reply(200, &seen.result(discovered())),
+                    (false, false, "initialize") => {
+                        let headers = [("content-type", "application/json"), ("mcp-session-id", "s")];
+                        http(200, &headers, seen.result(initialized()).to_string().as_bytes())
+                    }
+                    (false, false, "notifications/initialized") => accepted(),
+                    (now, as_modern, _) if now == as_modern => reply(200, &seen.result(json!({}))),
+                    _ => reply(400, &seen.error(-32602, "Invalid params")),
+                }
+            })
+            .await;
+            let client = client(&fake);
+            let before = run(&client, call.clone()).await.unwrap().era;
+            client.core.forget_suspicion();
+            modern.store(!start, Ordering::SeqCst);
+            let first = run(&client, call.clone()).await.unwrap();
+            let sent = fake.count(&call.method);
+            if call.method == "tools/call" {
+                assert_eq!((first.outcome.is_err(), sent), (true, 2), "a 400 proves nothing");
+            } else {
+                assert_eq!((first.outcome.is_ok(), sent), (true, 3));
+            }
+            let second = run(&client, call).await.unwrap();
+            assert!(second.outcome.is_ok() && second.era != before, "{start}: {second:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_legacy_tool_that_answers_400_with_invalid_params_does_not_have_its_server_asked_each_time() {
+    let fake = legacy(|seen| reply(400, &seen.error(-32602, "no such city"))).await;
+    let client = client(&fake);
+    for _ in 0..10 {
+        let error = run(&client, tool_call()).await.unwrap().outcome.unwrap_err();
+        assert_eq!((error.code, error.message.as_str()), (-32602, "no such city"));
+    }
+    assert_eq!((fake.count("server/discover"), fake.count("tools/call")), (1, 10));
+    client.core.forget_suspicion();
+    run(&client, tool_call()).await.unwrap().outcome.unwrap_err();
+    assert_eq!((fake.count("server/discover"), fake.count("tools/call")), (2, 11));
+}

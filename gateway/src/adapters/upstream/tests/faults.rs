@@ -120,7 +120,7 @@ impl Clock for Noon {
 
 #[tokio::test]
 async fn what_is_shown_of_a_server_is_dated_by_the_gateway_s_clock() {
-    let client = client_at(spec("http://127.0.0.1:1/mcp"), Arc::new(Noon));
+    let client = client_with(spec("http://127.0.0.1:1/mcp"), Arc::new(Noon), Arc::new(metrics()));
     run(&client, tool_call()).await.unwrap_err();
     let status = client.status();
     assert_eq!((status.since, status.last_error.map(|(_, at)| at)), (Some(Noon.now()), Some(Noon.now())));
@@ -136,4 +136,29 @@ async fn a_file_of_authorities_that_is_not_there_is_said_by_every_call() {
     let fault = run(&client, tool_call()).await.unwrap_err();
     assert!(fault.detail.contains("/nonexistent/ca.pem"), "{fault}");
     assert_eq!(client.status().connected, Some(false));
+}
+
+#[tokio::test]
+async fn the_metric_of_a_server_changes_with_its_state_and_not_with_a_scrape() {
+    let broken = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let now = Arc::clone(&broken);
+    let fake = modern(move |seen| match now.load(std::sync::atomic::Ordering::SeqCst) {
+        true => vec![Do::Close],
+        false => reply(200, &seen.result(json!({}))),
+    })
+    .await;
+    let metrics = Arc::new(metrics());
+    let client = client_with(spec(&fake.url()), Arc::new(SystemClock), Arc::clone(&metrics));
+    let up = || {
+        let text = String::from_utf8_lossy(&metrics.render().unwrap()).into_owned();
+        let line = text.lines().find(|line| line.starts_with("tollgate_upstream_up{"));
+        line.map(str::to_owned)
+    };
+    assert_eq!(up(), None, "only configured");
+    for (is_broken, value) in [(false, 1), (true, 0), (false, 1)] {
+        broken.store(is_broken, std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(run(&client, tool_call()).await.is_err(), is_broken);
+        assert_eq!(up().unwrap(), format!(r#"tollgate_upstream_up{{server="fake"}} {value}"#));
+        assert_eq!(client.status().connected, Some(!is_broken));
+    }
 }

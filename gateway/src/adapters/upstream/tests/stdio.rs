@@ -219,3 +219,55 @@ async fn a_process_that_comes_back_with_another_era_is_noticed() {
     assert_ne!(pid(&client, 1).await, pid(&client, 2).await);
     client.shutdown(Duration::from_secs(5)).await;
 }
+
+fn process(answer: &str) -> rustix::process::Pid {
+    let digits: String = answer.chars().filter(char::is_ascii_digit).collect();
+    rustix::process::Pid::from_raw(digits.parse().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_stopped_process_is_noticed_after_a_deadline_killed_and_started_anew() {
+    for cases in [MODERN, LEGACY] {
+        let client = client_of(shell(cases));
+        let first = process(&pid(&client, 1).await);
+        rustix::process::kill_process(first, rustix::process::Signal::STOP).unwrap();
+        let waiting = Arc::clone(&client);
+        let waiting = tokio::spawn(async move { run(&waiting, tool_call()).await });
+        let patience = Duration::from_millis(300);
+        assert!(tokio::time::timeout(patience, run(&client, tool_call())).await.is_err(), "it hangs");
+        client.overdue(&who(&json!({})), &owner(1));
+        // Asked twice, it is ended once.
+        client.overdue(&who(&json!({})), &owner(1));
+        let fault =
+            tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap().unwrap().unwrap_err();
+        assert_eq!((fault.kind, fault.dispatched), (FaultKind::Dropped, true), "{fault}");
+        assert!(fault.detail.contains("hangs"), "{fault}");
+        let fault = run(&client, tool_call()).await.unwrap_err();
+        assert_eq!((fault.kind, fault.dispatched), (FaultKind::Unreachable, false), "not at once: {fault}");
+        let again = async {
+            while run(&client, tool_call()).await.is_err()
+                || rustix::process::test_kill_process(first).is_ok()
+            {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), again).await.unwrap();
+        assert_ne!(process(&pid(&client, 1).await), first);
+        client.shutdown(Duration::from_secs(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_is_slow_and_says_anything_at_all_is_left_alone() {
+    for cases in [MODERN, LEGACY] {
+        let client = client_of(shell(&format!("*slow*) ;; {cases}")));
+        let first = pid(&client, 1).await;
+        let slow = a_call("tools/call", &json!({"name": "slow"}));
+        let patience = Duration::from_millis(200);
+        assert!(tokio::time::timeout(patience, run(&client, slow)).await.is_err());
+        client.overdue(&who(&json!({})), &owner(1));
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        assert_eq!(pid(&client, 1).await, first);
+        client.shutdown(Duration::from_secs(5)).await;
+    }
+}

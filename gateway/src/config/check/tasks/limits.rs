@@ -2,6 +2,7 @@
 
 use policies::budget::{Budget, Budgets, Period, Scope, Unit};
 use policies::caps::{Caps, OnTooLarge};
+use policies::money::NanoUsd;
 use policies::rate::RateSpec;
 
 use crate::config::context::Context;
@@ -34,7 +35,8 @@ pub(super) fn check(
     let mut limits = Limits { caps: caps(raw, at, context), ..Limits::default() };
     let mut add = Adder { limits: &mut limits, strict: raw.budget_strict.unwrap_or(true) };
     if let Some(budget) = &raw.budget_usd {
-        let read = |context: &mut Context<'_>, at: &At, raw: &_| context.money(at, raw).nanos();
+        let read =
+            |context: &mut Context<'_>, at: &At, raw: &_| context.money(at, raw).map_or(1, NanoUsd::nanos);
         add.all(Unit::Usd, budget, &at.key("budget_usd"), (&read, context));
     }
     if let Some(budget) = &raw.budget_calls {

@@ -22,7 +22,7 @@ fn raw(text: &str) -> Raw {
 }
 
 fn token() -> String {
-    format!("ghp_{}", "a1B2".repeat(9))
+    format!("ghp_{}a13tNSQc", "a1B2".repeat(7))
 }
 
 #[test]

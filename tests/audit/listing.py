@@ -1,0 +1,115 @@
+"""The tree and the authenticated list of audit/FORMAT.md, section 10.1."""
+
+import bisect
+import functools
+import hashlib
+
+from keys import Epochs
+from localise import Findings
+from stored import NOTE_MAX, TORN, WHOLE, Segment, Unreadable, lines, number, sha256
+
+NOTES_HELD = 1 << 18
+
+
+class Tree:
+    """The peaks of an RFC 6962 tree, and its root at the sizes that are asked for."""
+
+    def __init__(self, wanted=()):
+        self.size, self.peaks, self.wanted, self.roots = 0, [], wanted, {}
+
+    def append(self, leaf: bytes) -> None:
+        size = self.size
+        while size & 1:
+            leaf = hashlib.sha256(b"\1" + self.peaks.pop() + leaf).digest()
+            size >>= 1
+        self.peaks.append(leaf)
+        self.size += 1
+        if self.size in self.wanted:
+            self.roots[self.size] = self.root()
+
+    def root(self) -> bytes:
+        if not self.peaks:
+            return sha256()
+        return functools.reduce(lambda right, left: sha256(b"\1", left, right), reversed(self.peaks))
+
+
+class Listing:
+    """The authenticated list [10.1] that one order of the segments gives, if it gives one."""
+
+    def __init__(self, order, epochs: Epochs, wanted):
+        self.epochs, self.tree, self.findings = epochs, Tree(wanted), Findings()
+        self.pieces, self.starts, self.gaps, self.notes = [], [], [], {}
+        self.sealed = self.signed = 0
+        self.good, jumped = True, False
+        for segment in order:
+            jumped |= self.jump(segment)
+            self.take(segment, segment is order[-1])
+        if jumped and not self.sealed:
+            self.good = False
+        self.size = self.tree.size
+        if not self.signed:
+            self.gaps = [(0, self.size)]
+        for start, end in self.gaps if self.good else ():
+            self.findings.add("EPOCH_GAP", start, end)
+
+    def jump(self, segment: Segment) -> bool:
+        """Lost segments: the tree becomes the snapshot's."""
+        seq = number(segment.first.get("seq"))
+        if seq is None or seq <= self.tree.size or number(segment.first.get("segment")) is None:
+            return False
+        nodes = segment.snapshot_nodes(seq)
+        if nodes is not None:
+            self.tree.size, self.tree.peaks = seq, nodes
+        return nodes is not None
+
+    def take(self, segment: Segment, is_last: bool) -> None:
+        first = self.tree.size
+        end, last = first + segment.leaf_count, first
+        self.starts.append(first)
+        self.pieces.append(segment)
+        for state, body, _ in lines(segment.files.get("checkpoints"), NOTE_MAX):
+            if state == TORN:
+                continue
+            note, wrong = self.epochs.judge(body) if state == WHOLE else (None, "BAD_SIGNATURE")
+            if wrong:
+                at = note.size - 1 if wrong == "EPOCH_KEY" else max(self.tree.size - 1, 0)
+                self.findings.add(wrong, at, at + 1)
+                continue
+            self.signed = max(self.signed, note.size)
+            if len(self.notes) < NOTES_HELD:
+                self.notes.setdefault(note.size, set()).add(note.root)
+            if note.size > end:
+                self.good &= is_last
+            elif note.size < self.tree.size:
+                self.good = False
+            else:
+                self.grow(segment, first, note.size)
+                if self.good and self.tree.root() == note.root:
+                    self.sealed = last = note.size
+                else:
+                    self.good = False
+        self.grow(segment, first, end)
+        if not is_last and end > first and last != end:
+            self.gaps.append((last, end))
+
+    def grow(self, segment: Segment, first: int, size: int) -> None:
+        while self.tree.size < size:
+            raw = segment.leaves(self.tree.size - first, min(size - self.tree.size, 8192))
+            if len(raw) < 32:
+                raise Unreadable("a leaf file changed while it was read")
+            for at in range(0, len(raw) - 31, 32):
+                self.tree.append(raw[at : at + 32])
+
+    @functools.lru_cache(maxsize=64)  # noqa: B019 one listing lives as long as the program needs it
+    def block(self, piece: int, number_: int) -> bytes:
+        return self.pieces[piece].leaves(1024 * number_, 1024)
+
+    def leaf(self, seq: int) -> bytes | None:
+        """The list at `seq`; None where it has nothing."""
+        if not 0 <= seq < self.size:
+            return None
+        piece = bisect.bisect_right(self.starts, seq) - 1
+        if piece < 0:
+            return None
+        seq -= self.starts[piece]
+        return self.block(piece, seq >> 10)[32 * (seq & 1023) :][:32] or None

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""A second verifier of the journal, written from audit/FORMAT.md alone. It never writes, and reads nothing whole.
+
+    verify.py DIR [--key VKEY] [--checkpoint FILE]... [--receipt FILE]... [--json]
+
+A receipt is {"seq":N,"leaf":"HEX"}. Numbers in brackets are the document's sections. The exit code is that of [10.6].
+What grows with the journal is read piece by piece; what an attacker can make many of has a bound.
+"""
+
+import argparse
+import json
+import os
+import sys
+
+from keys import EPOCHS_HELD, Epochs, Key
+from listing import Listing, Tree
+from localise import Findings, localise
+from reading import Chain, Reading
+from stored import DAMAGED, NAME, NOTE_MAX, TORN, WHOLE, Segment, Unreadable, hex32, lines, number, parse
+
+
+class Verifier:
+    """One verification; `outcome` is what it says."""
+
+    def __init__(self, directory, key=None, anchors=(), receipts=()):
+        self.directory, self.given = os.fspath(directory), Key(key) if key else None
+        self.anchors, self.receipts = anchors, receipts
+        self.findings, self.warnings = Findings(), []
+        self.lines = self.size = self.sealed = self.anchored = 0
+        self.torn = False
+
+    def outcome(self) -> dict:
+        try:
+            verdict = self.judge()
+        except Unreadable as error:
+            verdict, self.findings = "UNDECIDED", Findings()
+            self.warnings.append(str(error))
+        found = self.findings.listed()
+        if found:
+            verdict = found[0][0]
+        if self.findings.limited:
+            self.warnings.append("not everything is listed")
+        rows = [{"kind": kind, "manner": manner, "first": a, "last": b} for kind, manner, a, b in found]
+        code = {"OK": 0, "UNDECIDED": 4}.get(verdict, 1 if found else 3)
+        names = ("lines", "size", "sealed", "anchored")
+        counts = {name: getattr(self, name) for name in names}
+        return {"verdict": verdict, "exit": code, "findings": rows, **counts, "warnings": self.warnings}
+
+    def scan(self):
+        """The log's segments by number, and its `keys`."""
+        files, keys = {}, None
+        try:
+            with os.scandir(self.directory) as entries:
+                for entry in entries:
+                    name, _, kind = entry.name.partition(".")
+                    if not entry.is_file(follow_symlinks=False):
+                        continue
+                    if entry.name == "keys":
+                        keys = entry.path
+                    elif NAME.fullmatch(name) and kind in ("log", "leaves", "checkpoints", "snapshot"):
+                        files.setdefault(int(name), {})[kind] = entry.path
+        except OSError as error:
+            raise Unreadable(f"the directory: {error.strerror}") from error
+        return [Segment(n, files[n]) for n in sorted(files) if "log" in files[n]], keys
+
+    def epochs(self, segments, path):
+        """The keys [7]; None with a finding, or if none is known."""
+        stored, damaged = [], path is None
+        for state, body, _ in lines(path):
+            line = parse(body) if state == WHOLE else None
+            damaged |= line is None
+            if line is not None and len(stored) < EPOCHS_HELD:
+                stored.append(line)
+        damaged |= not stored
+        if damaged:
+            self.findings.add("BAD_SIGNATURE", 0, 1)
+        head = segments[0].first if segments and segments[0].number == 0 else {}
+        head = head if number(head.get("epoch")) == 0 else {}
+        zero = next((line for line in stored if number(line.get("epoch")) == 0), head)
+        try:
+            first = Key(zero.get("vkey"))
+        except ValueError:
+            first = None
+        if first and self.given and first.text != self.given.text:
+            self.findings = Findings()
+            self.findings.add("UNKNOWN_KEY", 0, 1)
+            return None
+        first = first or self.given
+        if first is None:
+            self.findings = Findings()
+            return None
+        epochs = Epochs(first)
+        for line in stored:
+            if not epochs.offer(line):
+                skips = (number(line.get("epoch")) or 0) > len(epochs.keys)
+                at = number(line.get("seq")) or 0
+                self.findings.add("EPOCH_GAP" if skips else "BAD_SIGNATURE", at, at + 1)
+        for segment in segments:
+            if segment.first.get("kind") == "key":
+                epochs.offer(segment.first)
+        return epochs
+
+    def walk(self, segments, reader) -> None:
+        """Hands every line to the reader; a torn end of the last segment is none."""
+        self.torn = False
+        for segment in segments:
+            for state, body, right in lines(segment.files["log"]):
+                if state == TORN and segment is segments[-1]:
+                    self.torn = True
+                elif state == TORN:
+                    reader.read(None, DAMAGED, False)
+                else:
+                    reader.read(body, state, right)
+
+    def judge(self) -> str:
+        segments, path = self.scan()
+        epochs = self.epochs(segments, path)
+        if epochs is None:
+            return "UNDECIDED"
+        notes, leaves = self.kept_elsewhere(epochs)
+        wanted, wanted_leaves = {note.size for note in notes}, {seq for seq, _ in leaves}
+        listing = Listing(segments, epochs, wanted)
+        if not listing.good:
+            again = by_first_record(segments)
+            second = Listing(again, epochs, wanted) if again != segments else listing
+            listing = second if second.good else listing
+        self.findings.extend(listing.findings)
+        reading = Reading(listing, wanted_leaves) if listing.good else None
+        if reading:
+            self.walk(segments, reading)
+            if reading.size > listing.size and listing.signed > listing.size:
+                reading = None
+        if reading:
+            if not localise(
+                reading.runs, reading.foreign, reading.marks, reading.size, reading.limited, self.findings
+            ):
+                self.warnings.append("more was changed than is listed")
+            self.size, self.sealed, self.lines = reading.size, listing.sealed, reading.lines
+            tree, leaf = listing.tree, lambda seq: reading.extra.get(seq) or listing.leaf(seq)
+        else:
+            chain = Chain(epochs, listing, wanted, wanted_leaves)
+            self.walk(segments, chain)
+            self.findings.extend(chain.findings)
+            bad = "no list: the first bad place alone is named"
+            self.warnings.append(bad if chain.bad else "leaf files are damaged")
+            self.size, self.sealed, self.lines = chain.size, chain.sealed, chain.lines
+            tree, leaf = chain.tree, chain.extra.get
+        self.compare(notes, leaves, tree, leaf, listing.signed)
+        return self.verdict()
+
+    def kept_elsewhere(self, epochs):
+        notes = []
+        for raw in self.anchors:
+            note, wrong = epochs.judge(raw)
+            if wrong in ("BAD_SIGNATURE", "UNKNOWN_KEY", "WRONG_LOG"):
+                self.findings.add(wrong, 0, 1)
+            else:
+                notes.append(note)
+        return notes, self.receipts
+
+    def compare(self, notes, leaves, tree: Tree, leaf, signed: int) -> None:
+        """[10.5]"""
+        reach = signed
+        for note in notes:
+            reach = max(reach, note.size)
+            root = tree.roots.get(note.size)
+            if root == note.root:
+                self.anchored = max(self.anchored, note.size)
+            elif root is not None:
+                self.findings.add("FORK", note.size - 1, note.size)
+        for seq, hash_ in leaves:
+            reach = max(reach, seq + 1)
+            here = leaf(seq)
+            if here == hash_ and seq < self.sealed:
+                self.anchored = max(self.anchored, seq + 1)
+            elif here not in (hash_, None):
+                self.findings.add("FORK", seq, seq + 1)
+        self.findings.add("TRUNCATED", self.size, reach)
+
+    def verdict(self) -> str:
+        """[10.6], if nothing was found."""
+        if not self.lines:
+            return "UNDECIDED"
+        if self.torn:
+            return "TORN_TAIL"
+        if self.sealed < self.lines:
+            return "OK_UNSEALED_TAIL"
+        if self.given is None:
+            return "OK_UNPINNED"
+        return "OK_UNANCHORED" if self.anchored < self.lines else "OK"
+
+
+def by_first_record(segments) -> list:
+    """The segments in the order of the `seq` of their first records; without one it stays behind the one before."""
+    keys, last = {}, 0
+    for segment in segments:
+        seq = number(segment.first.get("seq"))
+        last = keys[segment] = last if seq is None else seq
+    return sorted(segments, key=keys.get)
+
+
+def verify(directory, key=None, anchors=(), receipts=()) -> dict:
+    """The outcome as a dictionary. Raises ValueError if `key` is no vkey."""
+    return Verifier(directory, key, anchors, receipts).outcome()
+
+
+def receipt(path: str):
+    with open(path, "rb") as file:
+        held = parse(file.read(4096)) or {}
+    seq, leaf = number(held.get("seq")), hex32(held.get("leaf"))
+    if seq is None or leaf is None:
+        raise ValueError(f"{path} is no receipt")
+    return seq, leaf
+
+
+def note_file(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(NOTE_MAX + 1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Verifies a journal by audit/FORMAT.md.")
+    parser.add_argument("dir")
+    parser.add_argument("--key")
+    parser.add_argument("--checkpoint", action="append", default=[])
+    parser.add_argument("--receipt", action="append", default=[])
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    try:
+        anchors = [note_file(path) for path in given.checkpoint]
+        outcome = verify(given.dir, given.key, anchors, [receipt(path) for path in given.receipt])
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    if given.json:
+        print(json.dumps(outcome))
+    else:
+        print(outcome["verdict"])
+        for row in outcome["findings"]:
+            print(f"{row['kind']} {row['first']}..{row['last']}" + (f" ({row['manner']})" if row["manner"] else ""))
+        for warning in outcome["warnings"]:
+            print(f"warning: {warning}")
+    return outcome["exit"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
