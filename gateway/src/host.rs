@@ -255,7 +255,8 @@ async fn pump(mut live: Live, out: &Out) {
             // The call ends in time also while the host does not read.
             Step::Message(message) => match live.end() {
                 Some(end) => timeout_at(end, out.send(message)).await.unwrap_or(Ok(())),
-                None => Ok(()),
+                // A question: the call has not begun.
+                None => out.send(message).await,
             },
             Step::Quiet => Ok(()),
             Step::Final(message, _) => {
