@@ -24,7 +24,7 @@ impl Total {
 }
 
 /// Who and under what: runs are scoped to it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Principal {
     /// Issuer.
     pub iss: Text,
@@ -50,7 +50,7 @@ impl Principal {
 }
 
 /// A run: its principal, its task, its id.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunKey {
     /// Whose.
     pub principal: Principal,

@@ -5,7 +5,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 
 use crate::hash::Digest;
 use crate::key::VerifierKey;
-use crate::note::{Checkpoint, NoteError, decimal};
+use crate::note::{Checkpoint, Note, NoteError, decimal};
 use crate::tree;
 
 /// First line of every proof.
@@ -77,6 +77,19 @@ impl Proof {
     /// Why it doesn't hold.
     pub fn check(&self, keys: &[VerifierKey]) -> Result<Checkpoint, ProofError> {
         let (checkpoint, _) = Checkpoint::open(self.checkpoint.as_bytes(), keys)?;
+        self.under(checkpoint)
+    }
+
+    /// Checks everything but the signature: anybody could have made what holds then.
+    ///
+    /// # Errors
+    /// Why it doesn't hold.
+    pub fn check_unsigned(&self) -> Result<Checkpoint, ProofError> {
+        let note = Note::parse(self.checkpoint.as_bytes())?;
+        self.under(Checkpoint::of_text(&note.text)?)
+    }
+
+    fn under(&self, checkpoint: Checkpoint) -> Result<Checkpoint, ProofError> {
         let leaf = tree::leaf_hash(&self.record);
         let root = tree::root_of_inclusion(leaf, self.index, checkpoint.size, &self.path);
         if root != Some(checkpoint.root) {

@@ -17,24 +17,34 @@ use crate::verify::{ReadAt, Source};
 /// First line of what [`Run::digest`] is the SHA-256 of.
 const RUN_LABEL: &str = "dev.tollgate/audit/run/v1";
 
-/// The logs under the journal's directory, by name; or the directory itself, if it is one log.
+/// The logs under the journal's directory, by name; or the directory itself, if it is one log. Any file of a log makes
+/// a directory one, so that a log does not vanish with its file `keys`.
 ///
 /// # Errors
 /// It can't be listed.
 pub fn logs(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    if dir.join(KEYS).exists() {
+    if is_log(dir)? {
         return Ok(vec![dir.to_owned()]);
     }
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir)? {
-        let path = entry?.path();
-        let named = path.file_name().and_then(|n| n.to_str()).is_some_and(is_instance);
-        if named && path.join(KEYS).exists() {
-            found.push(path);
+        let entry = entry?;
+        let named = entry.file_name().to_str().is_some_and(is_instance);
+        if named && entry.file_type()?.is_dir() && is_log(&entry.path())? {
+            found.push(entry.path());
         }
     }
     found.sort();
     Ok(found)
+}
+
+fn is_log(dir: &Path) -> io::Result<bool> {
+    let named = |e: io::Result<std::fs::DirEntry>| {
+        e.map(|e| e.file_name().to_str().is_some_and(|n| n == KEYS || layout::parse(n).is_some()))
+    };
+    let failed = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", dir.display()));
+    let found: io::Result<Vec<bool>> = std::fs::read_dir(dir).map_err(failed)?.map(named).collect();
+    Ok(found?.contains(&true))
 }
 
 /// Which records are wanted. Everything that is set must hold.
@@ -208,21 +218,26 @@ impl Run {
     }
 }
 
-/// A run's records from the logs of any number of replicas. Principals that use the same run id are kept apart.
+/// A run's records from the logs of any number of replicas, and how many damaged lines were passed over. Principals
+/// that use the same run id are kept apart.
 ///
 /// # Errors
 /// A file can't be read.
-pub fn runs(sources: &[&dyn Source], run: &str) -> io::Result<Vec<Run>> {
+pub fn runs(sources: &[&dyn Source], run: &str) -> io::Result<(Vec<Run>, u64)> {
     let filter = Filter { run: Some(run.to_owned()), ..Filter::default() };
+    let mut damaged = 0;
     let mut grouped: BTreeMap<(Principal, Text), Vec<Record>> = BTreeMap::new();
     for source in sources {
-        each(*source, &filter, &mut Cursor::default(), &mut |record| {
+        let mut cursor = Cursor::default();
+        each(*source, &filter, &mut cursor, &mut |record| {
             let key = (Principal::of(&record.entry), record.entry.task.clone().unwrap_or_default());
             grouped.entry(key).or_default().push(record);
             true
         })?;
+        damaged += cursor.damaged;
     }
-    Ok(grouped.into_iter().map(|((principal, task), records)| assemble(principal, task, records)).collect())
+    let runs = grouped.into_iter().map(|((principal, task), records)| assemble(principal, task, records));
+    Ok((runs.collect(), damaged))
 }
 
 fn assemble(principal: Principal, task: Text, mut records: Vec<Record>) -> Run {

@@ -233,6 +233,16 @@ pub fn verify(source: &dyn Source, options: &Options) -> Report {
     report
 }
 
+/// The keys of a log's epochs: the given first one (without it, the one that the files name), then each that the one
+/// before signed for. Empty when no first key is known or the files name another.
+///
+/// # Errors
+/// A file can't be read.
+pub fn epoch_keys(source: &dyn Source, first: Option<&VerifierKey>) -> io::Result<Vec<VerifierKey>> {
+    let keys = Keys::read(source, &source.segments()?, first, &mut Vec::new())?;
+    Ok(keys.map(Keys::into_keys).unwrap_or_default())
+}
+
 fn run(source: &dyn Source, options: &Options, report: &mut Report) -> io::Result<()> {
     let segments = source.segments()?;
     let keys = Keys::read(source, &segments, options.key.as_ref(), &mut report.findings)?;

@@ -1,7 +1,8 @@
-//! What stands behind the ports: real servers and child processes, proof of callers, credentials for servers.
+//! What stands behind the ports: real servers and child processes, proof of callers, credentials for servers, the journal.
 
 pub mod child;
 pub mod credentials;
+pub mod journal;
 pub mod keys;
 pub mod limiter;
 pub mod nonces;

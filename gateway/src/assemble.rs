@@ -23,7 +23,7 @@ use crate::config::{self, Checked};
 use crate::gate::{Gate, Snapshot};
 use crate::inflight::Inflight;
 use crate::ports::clock::{Clock, SystemClock};
-use crate::ports::journal::NoJournal;
+use crate::ports::journal::{Journal, NoJournal};
 use crate::ports::keys::{Keys, NoKeys};
 use crate::ports::upstream::Client;
 use crate::profiles::Profiles;
@@ -41,13 +41,21 @@ const CHANGES: usize = 256;
 /// At the end: sessions are closed and children ended within this time.
 pub const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// Makes a gateway. Nothing is connected or started yet.
+/// Makes a gateway that keeps no journal, for looking around. Nothing is connected or started yet.
 ///
 /// # Errors
 /// What the system could not give.
 pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
+    with_journal(config, Arc::new(NoJournal))
+}
+
+/// Makes a gateway whose calls leave records.
+///
+/// # Errors
+/// What the system could not give.
+pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Gate>, String> {
     let metrics = Metrics::new(Registry::new(), env!("CARGO_PKG_VERSION")).map_err(|e| e.to_string())?;
-    let book = Book { metrics: Arc::new(metrics), journal: Arc::new(NoJournal) };
+    let book = Book { metrics: Arc::new(metrics), journal };
     let config = Arc::new(config);
     let (changed, _) = broadcast::channel(CHANGES);
     let owners = Owners::default();
@@ -138,8 +146,11 @@ pub fn nobody() -> Client {
     Client::new(Raw::empty_object(), None)
 }
 
-/// Ends all sessions and children within this time; with none, children are killed at once.
+/// Ends all sessions and children within this time (with none, children are killed at once), then the journal.
 pub async fn shut_down(gate: &Gate, within: Duration) {
     let snap = gate.snapshot.load_full();
     join_all(snap.catalog.members().iter().map(|member| member.upstream.shutdown(within))).await;
+    let journal = Arc::clone(&gate.book.journal);
+    // It waits for the disk.
+    tokio::task::spawn_blocking(move || journal.close()).await.ok();
 }

@@ -1,10 +1,12 @@
 //! The command line: one file per command, each returning an exit code. 0: done, 1: it failed, 2: the command
 //! line itself is wrong.
 
+pub mod audit;
 pub mod check;
 pub mod demo;
 pub mod explain;
 pub mod import;
+mod journal;
 mod log;
 mod names;
 mod principal;
@@ -40,6 +42,7 @@ enum Command {
     Explain(explain::ExplainArgs),
     Import(import::ImportArgs),
     Schema(schema::SchemaArgs),
+    Audit(audit::AuditArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -68,6 +71,7 @@ pub fn main() -> u8 {
         Command::Explain(args) => explain::run(&args, &mut out, &mut err),
         Command::Tools(args) => tools::run(&args, &mut out, &mut err),
         Command::Import(args) => import::run(&args, &mut out, &mut err),
+        Command::Audit(args) => audit::run(&args, &mut out, &mut err),
         Command::Schema(args) => schema::run(&args, &mut out, &mut err),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "tollgate", &mut out);

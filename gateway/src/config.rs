@@ -17,15 +17,16 @@ mod units;
 
 pub(crate) use check::assertion_key;
 pub use checked::{
-    Assertion, Auth, ByTool, Checked, ClientCertificates, FixedToken, FrontLimits, Grantor, Held, HeldClient,
-    HttpKind, HttpServer, Introspection, Isolation, KeySource, Keys, Legacy, Lists, Log, LogFormat, Outgoing,
-    Server, ServerPolicy, SessionIds, StdioServer, Task, Timeouts, TlsFiles, ToolRules, ToolTimeouts,
-    Transport, Trusted,
+    Assertion, Audit, Auth, ByTool, Checked, ClientCertificates, Durability, FixedToken, FrontLimits,
+    Grantor, Held, HeldClient, HttpKind, HttpServer, Introspection, Isolation, KeySource, Keys, Legacy,
+    Lists, Log, LogFormat, Outgoing, Server, ServerPolicy, SessionIds, StdioServer, Task, Timeouts, TlsFiles,
+    ToolRules, ToolTimeouts, Transport, Trusted,
 };
 pub use context::{Env, read_secret};
 pub use problem::Problem;
 pub use schema::schema;
 pub use secret::Secret;
+pub(crate) use units::duration;
 
 use std::io::Read as _;
 use std::path::Path;
@@ -125,7 +126,9 @@ pub fn check_text(source: &Source<'_>, options: &Options, env: Env<'_>) -> Resul
     let context =
         Context { file: source.name, places: &places, world, problems: Vec::new(), warnings: Vec::new() };
     match check::check(&raw, options.listen.as_deref(), context) {
-        Ok(checked) if problems.is_empty() => Ok(checked),
+        Ok(checked) if problems.is_empty() => {
+            Ok(Checked { digest: crate::digest::sha256(source.bytes), ..checked })
+        }
         Ok(_) => Err(sorted(problems)),
         Err(more) => {
             problems.extend(more);

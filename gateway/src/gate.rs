@@ -78,10 +78,11 @@ impl Gate {
         Desk { legacy, sessions, runs: &self.runs, party, host, now: self.clock.now() }
     }
 
-    /// Records a refusal that came before the message was known. The id is that of the record.
+    /// Counts a refusal that came before the message was known. The id is that of the record.
     pub fn refused(&self, party: Option<&Party>, reject: &Reject) -> Arc<str> {
         let mut ledger = Ledger::open(&self.book, party);
         ledger.blame(reject);
+        self.book.journal.count_denied(reject.why.row().label);
         ledger.close(Ending::Refused);
         Arc::clone(&ledger.call_id)
     }

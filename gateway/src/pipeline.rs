@@ -24,7 +24,7 @@ use self::start::Starter;
 use crate::answers;
 use crate::gate::{Gate, Host, Snapshot};
 use crate::inflight::Entry;
-use crate::ports::journal::Ending;
+use crate::ports::journal::{Ending, Note};
 use crate::reject::Reject;
 use crate::stages::admit::Via;
 use crate::stages::authorize;
@@ -122,6 +122,7 @@ impl Gate {
         let reject = match taken {
             Err(reject) => reject,
             Ok(mut taken) => {
+                ledger.run = Some(Arc::clone(&taken.bound.run.id));
                 let token = taken.entry.cancelled().clone();
                 let checked = tokio::select! {
                     biased;
@@ -153,8 +154,7 @@ impl Gate {
                 }
             }
         };
-        ledger.blame(&reject);
-        ledger.close(Ending::Refused);
+        ledger.refuse(&reject).await;
         if let (Some(id), true) = (&id, reject.why.is_tool_error() && ledger.method == method::TOOLS_CALL) {
             return Outcome::Answer(answer_to(&reject, id, era, &ledger), None);
         }
@@ -173,7 +173,12 @@ impl Gate {
         let bound = &taken.bound;
         let target = match route::route(&snap.catalog, bound)? {
             Routed::Local(local) => {
-                return self.local(snap, bound, local, host).await.map(Box::new).map(Checked::Local);
+                let list = matches!(local, Local::List(_));
+                let outcome = self.local(snap, bound, local, host).await?;
+                if let (true, Outcome::Answer(message, _)) = (list, &outcome) {
+                    ledger.note(Note::List(message)).await?;
+                }
+                return Ok(Checked::Local(Box::new(outcome)));
             }
             Routed::Call(target) => target,
         };
@@ -190,8 +195,14 @@ impl Gate {
         let (sealer, nonces, now) = (&snap.sealer, &*self.nonces, self.clock.now());
         let desk = confirm::Desk { sealer, nonces, now, streams };
         match confirm::confirm(&desk, bound, rated).await? {
-            Next::Again(result) => Ok(Checked::Again(result)),
-            Next::Wait(pending) => Ok(Checked::Wait(pending)),
+            Next::Again(result) => {
+                ledger.note(Note::Question).await?;
+                Ok(Checked::Again(result))
+            }
+            Next::Wait(pending) => {
+                ledger.note(Note::Question).await?;
+                Ok(Checked::Wait(pending))
+            }
             Next::Go(confirmed) => {
                 let metered = Starter::new(self, snap).metered(taken, *confirmed, ledger).await?;
                 Ok(Checked::Call(Box::new(metered)))
@@ -254,4 +265,6 @@ fn describe(ledger: &mut Ledger, decoded: &Decoded) {
     let known = method::is_request(name, decoded.era) || method::is_notification(name, decoded.era);
     ledger.method.push_str(if known || name == "response" { name } else { "other" });
     ledger.era = Some(decoded.era);
+    let mut sent = decoded.meta.rest.iter().filter(|(key, _)| &**key == "traceparent");
+    ledger.traceparent = sent.next().and_then(|(_, value)| value.string());
 }

@@ -122,6 +122,8 @@ pub enum Why {
     UpstreamAuth,
     /// The journal takes no record.
     Journal,
+    /// The call was made, and the journal does not take its outcome.
+    Withheld,
     /// The gateway is going down.
     Draining,
     /// The gateway has too much to do.
@@ -196,6 +198,7 @@ impl Why {
             Why::AnswerSize => (200, code::SCHEMA, "answer_too_large", Server, false),
             Why::UpstreamAuth => (200, code::AUTH, "upstream_auth", Server, false),
             Why::Journal => (503, code::JOURNAL, "journal_unavailable", Gateway, true),
+            Why::Withheld => (503, code::JOURNAL, "answer_withheld", Gateway, false),
             Why::Draining => (503, code::INTERNAL, "draining", Gateway, true),
             Why::Busy => (503, code::INTERNAL, "busy", Gateway, true),
             Why::Internal => (500, code::INTERNAL, "internal", Gateway, false),

@@ -38,7 +38,7 @@ fn check_names_every_problem_with_its_line() {
                 \x20 odd: { url: \"ftp://127.0.0.1/mcp\" }\n\
                 \x20 late: { url: \"http://127.0.0.1:1/mcp\", timeouts: { connect: soon } }\n\
                 legacy: { until: tomorrow }\n\
-                audit: { dir: ./x }\n";
+                audit: { dirr: ./x }\n";
     let path = file(&dir, "bad.yaml", text);
     let output = tollgate(&["check", &path]);
     assert_eq!(output.status.code(), Some(1));

@@ -3,6 +3,7 @@
 
 mod admin;
 mod aged;
+mod audit_cli;
 mod auth_in;
 mod auth_keys;
 mod auth_kit;
@@ -20,6 +21,7 @@ mod framing;
 mod front;
 mod h2;
 mod harness;
+mod journal;
 mod json;
 mod legacy_servers;
 mod limits_of_servers;

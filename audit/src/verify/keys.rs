@@ -87,6 +87,10 @@ impl Keys {
         self.keys.first().map_or("", VerifierKey::name)
     }
 
+    pub(crate) fn into_keys(self) -> Vec<VerifierKey> {
+        self.keys
+    }
+
     pub(crate) fn count(&self) -> u64 {
         u64::try_from(self.epochs.len()).unwrap_or_default()
     }

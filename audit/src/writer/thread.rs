@@ -56,7 +56,7 @@ fn turn(
     commands: &mut Vec<Command>,
     stop: bool,
 ) -> Result<(), Fault> {
-    due(shared, times);
+    due(shared, times, stop);
     if stop {
         shared.push_own(Entry::new(Kind::Close));
     }
@@ -97,14 +97,14 @@ fn turn(
     Ok(())
 }
 
-/// Heartbeats and counted refusals.
-fn due(shared: &Shared, times: &mut Times) {
+/// Heartbeats and counted refusals; at the end whatever was counted since.
+fn due(shared: &Shared, times: &mut Times, stop: bool) {
     let now = shared.clock.mono_ns();
     if now.saturating_sub(times.heartbeat) >= HEARTBEAT_NS {
         times.heartbeat = now;
         shared.push_own(Entry::new(Kind::Heartbeat));
     }
-    if now.saturating_sub(times.signed) >= SIGN_NS {
+    if stop || now.saturating_sub(times.signed) >= SIGN_NS {
         for (reason, count) in shared.take_counts() {
             let count = Some(Int(count));
             shared.push_own(Entry {

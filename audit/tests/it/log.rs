@@ -136,13 +136,14 @@ fn a_runs_calls_are_read_in_order_from_the_chain_alone() {
     drop(block_on(journal.intent(stranger)).unwrap());
     journal.close();
     let source = DirSource::new(&journal.opened().dir);
-    let runs = read::runs(&[&source], "r1").unwrap();
+    let (runs, damaged) = read::runs(&[&source], "r1").unwrap();
+    assert_eq!(damaged, 0);
     assert_eq!(runs.len(), 2, "two principals never share a run");
     let indices: Vec<_> = runs[0].calls.iter().filter_map(|c| c.first.entry.index).map(|i| i.0).collect();
     assert_eq!(indices, [0, 1, 2, 3]);
     assert_eq!(runs[0].calls[4].first.entry.kind, Kind::Denied);
     assert!(runs[0].calls[..4].iter().all(|c| c.outcome.is_some()));
-    assert_eq!(runs[0].digest(), read::runs(&[&source], "r1").unwrap()[0].digest());
+    assert_eq!(runs[0].digest(), read::runs(&[&source], "r1").unwrap().0[0].digest());
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub struct Listed {
     pub exposed: String,
     /// As the server sent it.
     pub raw: Raw,
+    /// SHA-256 of `raw`.
+    pub digest: [u8; 32],
     /// As clients of `/mcp` see it.
     pub exposed_raw: Raw,
     /// Arguments that a modern HTTP server wants mirrored into headers.
@@ -131,7 +133,9 @@ impl Manifest {
             _ => Hints::default(),
         };
         let (output, input) = (OnceLock::new(), OnceLock::new());
-        Ok(Listed { own: checked.key, exposed, raw: checked.raw, exposed_raw, params, hints, output, input })
+        let digest = crate::digest::sha256(checked.raw.bytes());
+        let (own, raw) = (checked.key, checked.raw);
+        Ok(Listed { own, exposed, raw, digest, exposed_raw, params, hints, output, input })
     }
 
     fn add(&mut self, entry: Listed) {

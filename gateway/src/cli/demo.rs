@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::serve::{Addresses, serve};
-use super::{log, runtime};
+use super::{journal, log, runtime};
 use crate::config::{self, Checked, Options, Source};
 use crate::edge;
 
@@ -30,7 +31,11 @@ pub struct DemoArgs {
 /// Runs the command.
 pub fn run(args: &DemoArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let Some(runtime) = runtime(err) else { return 1 };
-    match runtime.block_on(demo(args, out)) {
+    // Its journal is for looking at while it runs.
+    let folder = std::env::temp_dir().join(format!("tollgate-demo-{}", Uuid::now_v7().simple()));
+    let result = runtime.block_on(demo(args, &folder, (out, err)));
+    std::fs::remove_dir_all(&folder).ok();
+    match result {
         Ok(()) => 0,
         Err(error) => {
             log::failed(&error, err);
@@ -44,27 +49,33 @@ pub fn server() -> u8 {
     u8::from(notes::serve(&mut io::stdin().lock(), &mut io::stdout().lock()).is_err())
 }
 
-async fn demo(args: &DemoArgs, out: &mut dyn Write) -> Result<(), String> {
+async fn demo(
+    args: &DemoArgs,
+    folder: &Path,
+    (out, err): (&mut dyn Write, &mut dyn Write),
+) -> Result<(), String> {
     let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     let (listener, addr) = edge::bind(loopback).map_err(|e| e.to_string())?;
     let stop = CancellationToken::new();
     let clock = edge::serve(listener, edge::Options::default(), Arc::new(modern::Clock), stop.clone());
     let clock = tokio::spawn(clock);
-    let config = configuration(args, addr)?;
+    let config = configuration(args, addr, folder)?;
     log::start(&config.log);
-    let result = serve(config, out, instructions).await;
+    let journal = journal::open(&config, journal::SERVE, err).ok_or("no journal")?;
+    let result = serve(config, journal, out, instructions).await;
     stop.cancel();
     clock.await.ok();
     result
 }
 
-fn configuration(args: &DemoArgs, clock: std::net::SocketAddr) -> Result<Checked, String> {
+fn configuration(args: &DemoArgs, clock: std::net::SocketAddr, folder: &Path) -> Result<Checked, String> {
     let program = std::env::current_exe().map_err(|e| format!("where is this program? {e}"))?;
     let yaml = format!(
-        "listen: {}\nadmin: {{ listen: \"{}\" }}\nlog: {{ level: warn }}\nservers:\n  \
+        "listen: {}\nadmin: {{ listen: \"{}\" }}\nlog: {{ level: warn }}\naudit: {{ dir: {} }}\nservers:\n  \
          clock: {{ url: \"http://{clock}/mcp\" }}\n  notes: {{ command: {:?}, args: [demo-server] }}\n",
         serde_json::Value::from(args.listen.as_str()),
         args.admin,
+        serde_json::Value::from(folder.join("audit").to_string_lossy()),
         program.display().to_string(),
     );
     let source = Source { name: "demo", bytes: yaml.as_bytes(), base: Path::new(".") };

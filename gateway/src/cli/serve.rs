@@ -10,13 +10,14 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{load, log, runtime};
+use super::{journal, load, log, runtime};
 use crate::admin::Admin;
 use crate::assemble;
 use crate::config::{Checked, Options};
 use crate::edge::{self, Counters, Limits, certs::Certificates};
 use crate::gate::Gate;
 use crate::pipeline::front::Front;
+use crate::ports::journal::Journal;
 
 /// How often certificate files are looked at.
 const CERTIFICATES: Duration = Duration::from_secs(2);
@@ -40,8 +41,9 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let options = Options { listen: args.listen.clone(), elsewhere: false };
     let Some(config) = load(&args.config, &options, err) else { return 1 };
     log::start(&config.log);
+    let Some(journal) = journal::open(&config, journal::SERVE, err) else { return 1 };
     let Some(runtime) = runtime(err) else { return 1 };
-    match runtime.block_on(serve(config, out, |_, _| Ok(()))) {
+    match runtime.block_on(serve(config, journal, out, |_, _| Ok(()))) {
         Ok(()) => 0,
         Err(error) => {
             log::failed(&error, err);
@@ -56,6 +58,7 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
 /// What kept the gateway from starting.
 pub async fn serve(
     config: Checked,
+    journal: Arc<dyn Journal>,
     out: &mut dyn Write,
     started: impl FnOnce(&Addresses, &mut dyn Write) -> io::Result<()>,
 ) -> Result<(), String> {
@@ -73,7 +76,7 @@ pub async fn serve(
     let admin = config.admin.map(bind).transpose()?;
     let (drain, h2c) = (config.drain, config.h2c);
     let limits = limits(&config);
-    let gate = assemble::assemble(config)?;
+    let gate = assemble::with_journal(config, journal)?;
     let counters = Arc::new(Counters::default());
     let stop = gate.draining.clone();
     let options = edge::Options { limits, tls: tls.clone(), h2c, drain, counters: Arc::clone(&counters) };

@@ -9,8 +9,9 @@ use clap::Args;
 use tokio::io::BufReader;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{load, log, runtime, task_known};
+use super::{journal, load, log, runtime, task_known};
 use crate::config::{Checked, Options};
+use crate::ports::journal::Journal;
 use crate::{assemble, host};
 
 /// Serve one host over stdin and stdout.
@@ -31,8 +32,9 @@ pub fn run(args: &StdioArgs, err: &mut dyn Write) -> u8 {
         return 1;
     }
     log::start(&config.log);
+    let Some(journal) = journal::open(&config, journal::STDIO, err) else { return 1 };
     let Some(runtime) = runtime(err) else { return 1 };
-    let result = runtime.block_on(serve(config));
+    let result = runtime.block_on(serve(config, journal));
     // A blocked read of stdin must not keep the process.
     runtime.shutdown_background();
     match result {
@@ -44,8 +46,8 @@ pub fn run(args: &StdioArgs, err: &mut dyn Write) -> u8 {
     }
 }
 
-async fn serve(config: Checked) -> Result<(), String> {
-    let gate = assemble::assemble(config)?;
+async fn serve(config: Checked, journal: Arc<dyn Journal>) -> Result<(), String> {
+    let gate = assemble::with_journal(config, journal)?;
     let mut term = signal(SignalKind::terminate()).map_err(|e| e.to_string())?;
     let mut int = signal(SignalKind::interrupt()).map_err(|e| e.to_string())?;
     tokio::spawn(assemble::warm_up(Arc::clone(&gate)));

@@ -2,6 +2,7 @@
 //! makes a [`Checked`] only when there is none.
 
 mod address;
+mod audit;
 mod auth;
 mod bounds;
 mod cost;
@@ -43,6 +44,7 @@ pub(crate) fn check(
     let log = bounds::log(raw.log.as_ref(), &root.key("log"), context);
     let drain = bounds::drain(raw.drain.as_ref(), &root.key("drain"), context);
     let keys = keys::check(raw.keys.as_ref(), &root.key("keys"), context);
+    let audit = audit::check(raw.audit.as_ref(), &root.key("audit"), context);
     let ground = ground(raw, front.as_ref());
     let tasks = tasks::check(raw, &ground, context);
     address::guard(raw, listen, (&ground, front.as_ref()), context);
@@ -66,6 +68,8 @@ pub(crate) fn check(
         lists,
         legacy,
         keys,
+        audit,
+        digest: [0; 32],
         log,
         drain,
         warnings: std::mem::take(&mut context.warnings),

@@ -1,6 +1,7 @@
 //! The configuration after all checks: every value has its final type, default and meaning. Nothing here comes
 //! from serde and nothing here can be wrong any more; reading files and variables is already behind us.
 
+mod audit;
 mod auth;
 mod policy;
 mod task;
@@ -19,6 +20,7 @@ pub use self::auth::{
     Assertion, Auth, ClientCertificates, FixedToken, Grantor, Held, HeldClient, Introspection, KeySource,
     Outgoing, Trusted,
 };
+pub use audit::{Audit, Durability};
 pub use policy::ServerPolicy;
 pub(crate) use task::Origin;
 pub use task::Task;
@@ -63,6 +65,10 @@ pub struct Checked {
     pub legacy: Legacy,
     /// Keys of everything that the gateway seals.
     pub keys: Keys,
+    /// The journal.
+    pub audit: Audit,
+    /// SHA-256 of the file: the policy in force.
+    pub digest: [u8; 32],
     /// How and how much is logged.
     pub log: Log,
     /// Longest wait for calls in flight at the end; then they are cut.

@@ -2,6 +2,7 @@
 //! defaults and no rules beyond types and names; those are in `check`.
 
 pub(crate) mod amounts;
+pub(crate) mod audit;
 pub(crate) mod auth;
 pub(crate) mod tasks;
 
@@ -35,6 +36,8 @@ pub(crate) struct File {
     pub(crate) origins: Option<Vec<String>>,
     /// Who may call, and how it is proven. Absent: only callers on this machine, nobody in particular.
     pub(crate) auth: Option<auth::Auth>,
+    /// The journal. Absent: in ./var/audit beside this file.
+    pub(crate) audit: Option<audit::Audit>,
     /// The MCP servers behind the gateway, by id: `[a-z][a-z0-9-]{0,31}`.
     pub(crate) servers: Option<Servers>,
     /// Names shown to clients.

@@ -139,6 +139,28 @@ fn everything_set() {
 }
 
 #[test]
+fn the_journal_is_on_by_default_and_off_only_with_a_warning() {
+    let audit = good(SERVER).audit;
+    assert_eq!(audit.durability, Durability::Buffered);
+    assert_eq!(audit.dir, std::env::temp_dir().join("var/audit"));
+    assert_eq!(audit.key, audit.dir.join("signing-key"));
+    assert_eq!((audit.segment_bytes, audit.segment_age), (64 << 20, Duration::from_secs(3_600)));
+    let off = good(&format!("audit: {{ durability: off }}\n{SERVER}"));
+    assert_eq!(off.audit.durability, Durability::Off);
+    assert!(off.warnings.iter().any(|w| w.path == "audit.durability" && w.what.contains("no record")));
+    let given =
+        "audit: { dir: /d, key: k, guard: /g, instance: eu-1, deployment: example.com, durability: strict }";
+    let audit = good(&format!("{given}\n{SERVER}")).audit;
+    assert_eq!(
+        (audit.dir.to_str(), audit.guard.as_deref().and_then(|g| g.to_str())),
+        (Some("/d"), Some("/g"))
+    );
+    assert_eq!(audit.key, std::env::temp_dir().join("k"));
+    assert_eq!(audit.durability, Durability::Strict);
+    assert_ne!(good(SERVER).digest, good(&format!("{SERVER}\n")).digest, "the policy is the file's text");
+}
+
+#[test]
 fn warnings_of_a_minimal_file() {
     let warnings: Vec<_> = good(SERVER).warnings.iter().map(ToString::to_string).collect();
     assert_eq!(warnings.len(), 2, "{warnings:?}");

@@ -8,19 +8,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use http::StatusCode;
 use mcp::era::Era;
+use mcp::message::{self, Id};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::answer_to;
 use super::start::Asking;
 use crate::inflight;
-use crate::ports::journal::Ending;
+use crate::ports::journal::{Ending, Settling};
 use crate::ports::upstream::{Answer, Event, Fault, FaultKind};
 use crate::reject::{Reject, Why};
 use crate::stages::admit::Via;
 use crate::stages::forward::Exchange;
 use crate::stages::limit;
-use crate::stages::record::Ledger;
+use crate::stages::record::{Ledger, withheld};
 use crate::stages::screen::Screen;
 use crate::who::Who;
 
@@ -110,7 +111,18 @@ pub struct Live {
     asking: Option<Asking>,
     /// The answer, while what came before it still goes out.
     answer: Option<Result<Answer, Fault>>,
+    /// The end, while its record is not on disk.
+    held: Option<Held>,
     quiet: Instant,
+}
+
+/// A final message that waits for its record, and what is said when there will be none.
+struct Held {
+    settling: Settling,
+    end: (Bytes, StatusCode),
+    id: Id,
+    call_id: Arc<str>,
+    era: Era,
 }
 
 /// What a call comes up with.
@@ -128,12 +140,24 @@ pub enum Step {
 impl Live {
     /// Takes a call on.
     pub fn new(parts: Parts) -> Live {
-        Live { parts: Some(parts), asking: None, answer: None, quiet: Instant::now() + KEEP_ALIVE }
+        Live {
+            parts: Some(parts),
+            asking: None,
+            answer: None,
+            held: None,
+            quiet: Instant::now() + KEEP_ALIVE,
+        }
     }
 
     /// Takes a call on that a person is asked about first.
     pub fn asking(asking: Asking) -> Live {
-        Live { parts: None, asking: Some(asking), answer: None, quiet: Instant::now() + KEEP_ALIVE }
+        Live {
+            parts: None,
+            asking: Some(asking),
+            answer: None,
+            held: None,
+            quiet: Instant::now() + KEEP_ALIVE,
+        }
     }
 
     /// Gives out the question, then waits for what follows on its answer; None once the call is under way.
@@ -181,13 +205,19 @@ impl Live {
             if let Some(step) = self.ask().await {
                 return step;
             }
+            if let Some(step) = self.settle().await {
+                return step;
+            }
             let Some(parts) = &mut self.parts else { return Step::Silent };
             if let Some(message) = parts.screen.next(self.answer.is_some()) {
                 self.quiet = Instant::now() + KEEP_ALIVE;
                 return Step::Message(message);
             }
             if let Some(answer) = self.answer.take() {
-                return self.close(answer);
+                match self.close(answer) {
+                    Some(step) => return step,
+                    None => continue,
+                }
             }
             // One timer for both.
             let alarm = parts.ends.map_or(self.quiet, |ends| ends.min(self.quiet));
@@ -200,7 +230,10 @@ impl Live {
                 }
             };
             match event {
-                Ok(None) if alarm < self.quiet => return self.outlived(),
+                Ok(None) if alarm < self.quiet => match self.outlived() {
+                    Some(step) => return step,
+                    None => continue,
+                },
                 Ok(None) => {
                     self.quiet = Instant::now() + KEEP_ALIVE;
                     return Step::Quiet;
@@ -213,8 +246,32 @@ impl Live {
         }
     }
 
-    fn close(&mut self, answer: Result<Answer, Fault>) -> Step {
-        let Some(mut parts) = self.parts.take() else { return Step::Silent };
+    /// Waits until the record of the call's end is on disk, and gives the answer out, or what stands for it.
+    async fn settle(&mut self) -> Option<Step> {
+        let held = self.held.as_mut()?;
+        let kept = held.settling.as_mut().await;
+        let Held { end: (message, status), id, call_id, era, .. } = self.held.take()?;
+        Some(match kept {
+            Ok(()) => Step::Final(message, status),
+            Err(why) => {
+                let reject = withheld(why);
+                tracing::error!(call_id = &*call_id, detail = reject.detail, "an outcome is not recorded");
+                Step::Final(message::error(Some(&id), &reject.error(&call_id)), reject.why.status(era))
+            }
+        })
+    }
+
+    /// Gives a final message out, at once or when its record is on disk.
+    fn last(&mut self, parts: Parts, settling: Option<Settling>, end: (Bytes, StatusCode)) -> Option<Step> {
+        let Some(settling) = settling else { return Some(Step::Final(end.0, end.1)) };
+        let (era, call_id) = (parts.screen.era, Arc::clone(&parts.ledger.call_id));
+        self.held = Some(Held { settling, end, id: parts.screen.id, call_id, era });
+        None
+    }
+
+    /// The end; none while its record is not on disk.
+    fn close(&mut self, answer: Result<Answer, Fault>) -> Option<Step> {
+        let Some(mut parts) = self.parts.take() else { return Some(Step::Silent) };
         parts.note(&answer);
         let answer = match answer {
             Ok(answer) => parts.screen.answer(parts.exchange.permitted(), answer),
@@ -222,19 +279,27 @@ impl Live {
         };
         match answer {
             Ok(end) => {
-                parts.ledger.close(end.ending);
-                Step::Final(end.message, end.status)
+                let settling = parts.ledger.finish(end.ending, end.result);
+                self.last(parts, settling, (end.message, end.status))
             }
-            Err(reject) => fail(parts, &reject),
+            Err(reject) => self.fail(parts, &reject),
         }
     }
 
     /// The caller's credential has ended meanwhile. The server is told by dropping the exchange; what it has done it has
     /// done, so nobody is asked to try again.
-    fn outlived(&mut self) -> Step {
-        let Some(parts) = self.parts.take() else { return Step::Silent };
+    fn outlived(&mut self) -> Option<Step> {
+        let Some(parts) = self.parts.take() else { return Some(Step::Silent) };
         let text = "the credential ended before the answer was complete; the call may have been executed";
-        fail(parts, &Reject::new(Why::Ended, text))
+        self.fail(parts, &Reject::new(Why::Ended, text))
+    }
+
+    fn fail(&mut self, mut parts: Parts, reject: &Reject) -> Option<Step> {
+        parts.ledger.blame(reject);
+        let settling = parts.ledger.finish(Ending::Failed, None);
+        let era = parts.screen.era;
+        let message = answer_to(reject, &parts.screen.id, era, &parts.ledger);
+        self.last(parts, settling, (message, reject.why.status(era)))
     }
 
     /// The client asked for the end: the server is told by dropping the exchange, and a legacy client that still
@@ -258,13 +323,6 @@ impl Live {
             }
         }
     }
-}
-
-fn fail(mut parts: Parts, reject: &Reject) -> Step {
-    parts.ledger.blame(reject);
-    parts.ledger.close(Ending::Failed);
-    let (era, id) = (parts.screen.era, &parts.screen.id);
-    Step::Final(answer_to(reject, id, era, &parts.ledger), reject.why.status(era))
 }
 
 impl Drop for Live {
@@ -306,13 +364,13 @@ async fn linger(mut parts: Parts) {
     }
     let answer = end.map(|end| end.and_then(Result::ok));
     // What the server did is recorded as done, even though nobody was told.
-    let ending = match answer {
+    let (ending, result) = match answer {
         Ok(Some(answer)) => match parts.screen.answer(parts.exchange.permitted(), answer) {
-            Ok(end) => end.ending,
-            Err(_) => Ending::Failed,
+            Ok(end) => (end.ending, end.result),
+            Err(_) => (Ending::Failed, None),
         },
-        Ok(None) if !token.yet() => Ending::Failed,
-        _ => Ending::Cancelled,
+        Ok(None) if !token.yet() => (Ending::Failed, None),
+        _ => (Ending::Cancelled, None),
     };
-    parts.ledger.close(ending);
+    drop(parts.ledger.finish(ending, result));
 }

@@ -21,7 +21,6 @@ use super::{Taken, answer_to};
 use crate::gate::{Gate, Snapshot};
 use crate::inflight::Cancelled;
 use crate::ports::clock::Clock;
-use crate::ports::journal::Ending;
 use crate::ports::upstream::{Fault, FaultKind};
 use crate::profiles::Profile;
 use crate::questions::{Open, Questions};
@@ -144,8 +143,7 @@ impl Starter {
         match metered {
             Ok(metered) => Ok(self.call(taken, metered, ledger)),
             Err(reject) => {
-                ledger.blame(&reject);
-                ledger.close(Ending::Refused);
+                ledger.refuse(&reject).await;
                 let decoded = &taken.bound.identified.decoded;
                 let id = id_of(&decoded.message).unwrap_or_else(|| Id::from_number(0));
                 let message = answer_to(&reject, &id, decoded.era, &ledger);
@@ -176,7 +174,7 @@ impl Starter {
         let what = (Arc::clone(&ledger.call_id), self.clock.now());
         let (metered, spending) = self.limits.limit(caller, confirmed, taken.place.take(), what).await?;
         ledger.hold(spending);
-        ledger.intent(&metered.permitted.target().own).await?;
+        ledger.intent(&metered.permitted).await?;
         Ok(metered)
     }
 }

@@ -1,21 +1,57 @@
-//! The port to the journal. Until the journal is built its one adapter keeps nothing; the calls are placed
-//! where the records will be written, so that no call can be sent without an intent.
+//! The port to the journal: what is told of a call before it is sent and at its end, of refusals, questions and lists.
+//! Bodies are only told so that their digests can be made.
+
+use std::pin::Pin;
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use mcp::json::Raw;
 
-/// What is known of a call when it is about to be sent.
-#[derive(Clone, Debug)]
-pub struct Intent<'a> {
-    /// The gateway's id of the call.
+use crate::who::Who;
+
+/// Whose message it is, and which.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// The gateway's id of the message.
     pub call_id: &'a str,
-    /// The task that the call is made under.
+    /// The caller.
+    pub who: &'a Who,
+    /// The task that it works under.
     pub task: &'a str,
-    /// The server's configured id.
-    pub server: &'a str,
+    /// The run, where one is known.
+    pub run: Option<&'a str>,
     /// The JSON-RPC method.
     pub method: &'a str,
-    /// The server's own name of the tool or prompt, or the resource's URI.
+    /// The server's configured id; empty when none is known.
+    pub server: &'a str,
+    /// The server's own name of the tool or prompt, or the resource's URI; of a refusal, what the client named.
     pub name: &'a str,
+    /// The caller's `traceparent`, as it was sent.
+    pub traceparent: Option<&'a str>,
+}
+
+/// What is known of a call when it is about to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Intent<'a> {
+    /// Whose and which.
+    pub about: About<'a>,
+    /// The arguments as they are sent; empty when there are none.
+    pub args: &'a [u8],
+    /// SHA-256 of the tool's entry in the server's list.
+    pub tool_digest: Option<[u8; 32]>,
+    /// The part of the task that allowed it.
+    pub rule: &'a str,
+}
+
+/// What is told of besides calls.
+#[derive(Clone, Copy, Debug)]
+pub enum Note<'a> {
+    /// It was refused, for a reason of the table in `reject`.
+    Denied(&'static str),
+    /// A person is asked before the call is made.
+    Question,
+    /// A list was answered, with this message.
+    List(&'a [u8]),
 }
 
 /// How a call ended.
@@ -49,29 +85,88 @@ impl Ending {
     }
 }
 
+/// What is known of a call at its end.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// How it ended.
+    pub ending: Ending,
+    /// Why, of the table in `reject`.
+    pub reason: Option<&'static str>,
+    /// The result as the client gets it, before anything of the gateway's own is put in.
+    pub result: Option<Raw>,
+    /// What it cost, in 10^-9 dollars.
+    pub cost_nanousd: Option<u64>,
+    /// How long the server took, in milliseconds.
+    pub ms: u64,
+}
+
 /// The journal can't take a record: no call goes through (7008).
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("journal unavailable: {0}")]
 pub struct Unavailable(pub String);
 
+/// An outcome on its way to the disk.
+pub type Settling = Pin<Box<dyn Future<Output = Result<(), Unavailable>> + Send>>;
+
+/// The place that an intent keeps for its outcome. Dropped unfinished it leaves an outcome of `unknown`.
+pub trait Slot: Send {
+    /// Records how the call ended. Never waits: it is also called for clients that have left. What it gives is to be
+    /// awaited before the answer leaves; none when nothing needs to be waited for.
+    fn finish(self: Box<Self>, end: End) -> Option<Settling>;
+}
+
+/// An intent that is written.
+pub struct Written {
+    /// The call's span id, 16 hexadecimal digits; empty when nothing is kept.
+    pub span: Arc<str>,
+    /// The outcome's place.
+    pub slot: Box<dyn Slot>,
+}
+
 /// Where calls leave their records.
 #[async_trait]
 pub trait Journal: Send + Sync {
     /// Written before the call is sent.
-    async fn intent(&self, intent: &Intent<'_>) -> Result<(), Unavailable>;
+    ///
+    /// # Errors
+    /// The call must not be sent.
+    async fn intent(&self, intent: &Intent<'_>) -> Result<Written, Unavailable>;
 
-    /// Written before the final answer leaves. Must not wait: it is also called for departed clients.
-    fn outcome(&self, call_id: &str, ending: Ending);
+    /// Records what is no call.
+    ///
+    /// # Errors
+    /// It is not recorded.
+    async fn note(&self, about: &About<'_>, note: Note<'_>) -> Result<(), Unavailable>;
+
+    /// Counts a refusal whose caller or message is not known.
+    fn count_denied(&self, reason: &'static str);
+
+    /// Ends the journal: nothing is taken any more. Waits until everything is on disk.
+    fn close(&self);
 }
 
 /// Keeps nothing.
 pub struct NoJournal;
 
+struct Nothing;
+
+impl Slot for Nothing {
+    fn finish(self: Box<Self>, _: End) -> Option<Settling> {
+        None
+    }
+}
+
 #[async_trait]
 impl Journal for NoJournal {
-    async fn intent(&self, _: &Intent<'_>) -> Result<(), Unavailable> {
+    async fn intent(&self, _: &Intent<'_>) -> Result<Written, Unavailable> {
+        Ok(Written { span: Arc::from(""), slot: Box::new(Nothing) })
+    }
+
+    async fn note(&self, _: &About<'_>, _: Note<'_>) -> Result<(), Unavailable> {
         Ok(())
     }
 
-    fn outcome(&self, _: &str, _: Ending) {}
+    fn count_denied(&self, _: &'static str) {}
+
+    fn close(&self) {}
 }

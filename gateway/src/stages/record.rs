@@ -1,22 +1,31 @@
 //! Stage 10: what happened is recorded exactly once, for answers, refusals and departed clients alike: journal,
 //! metrics and one log line. The ledger is made at the beginning and, if nobody closes it, closes itself as
-//! cancelled when it is dropped. Nothing here waits and nothing here can fail the call.
+//! cancelled when it is dropped. Closing never waits; what is waited for is the intent before a call, and where the
+//! journal is strict its outcome before the answer.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mcp::era::Era;
 use mcp::json::Raw;
 use metrics::Metrics;
+use policies::By;
+use policies::flaw::Step;
 use policies::price::{Measured, Price, Reported};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::ports::journal::{Ending, Intent, Journal, Unavailable};
+use crate::ports::journal::{About, End, Ending, Intent, Journal, Note, Settling, Slot, Unavailable};
 use crate::profiles::Party;
 use crate::reject::{Reject, Why};
+use crate::stages::authorize::Permitted;
+use crate::stages::limit;
 use crate::stages::limit::spending::{self, Fate, Spending};
+
+/// When the journal may take records again: it tries by itself.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Where records go.
 #[derive(Clone)]
@@ -41,11 +50,18 @@ pub struct Ledger {
     pub server: String,
     /// Tool, prompt or URI as the client named it.
     pub name: String,
+    /// The run, once known.
+    pub run: Option<Arc<str>>,
+    /// The caller's `traceparent`.
+    pub traceparent: Option<String>,
     party: Option<Party>,
     sent: Option<Instant>,
     spending: Option<Spending>,
+    price: Option<Price>,
     fate: Fate,
-    journalled: bool,
+    slot: Option<Box<dyn Slot>>,
+    span: Option<Arc<str>>,
+    noted: bool,
     reason: Option<&'static str>,
     detail: Option<String>,
     closed: bool,
@@ -62,11 +78,16 @@ impl Ledger {
             era: None,
             server: String::new(),
             name: String::new(),
+            run: None,
+            traceparent: None,
             party: party.cloned(),
             sent: None,
             spending: None,
+            price: None,
             fate: Fate::Unsent,
-            journalled: false,
+            slot: None,
+            span: None,
+            noted: false,
             reason: None,
             detail: None,
             closed: false,
@@ -108,22 +129,66 @@ impl Ledger {
     ///
     /// # Errors
     /// The journal takes no record: then the call must not be sent.
-    pub async fn intent(&mut self, own_name: &str) -> Result<(), Reject> {
-        let intent = Intent {
-            call_id: &self.call_id,
-            task: self.party.as_ref().map_or("", Party::task),
-            server: &self.server,
-            method: &self.method,
-            name: own_name,
+    pub async fn intent(&mut self, permitted: &Permitted) -> Result<(), Reject> {
+        let target = permitted.target();
+        let args = target.params.iter().find(|(key, _)| &**key == "arguments").map(|(_, args)| args);
+        let rule = rule(permitted.by());
+        let intent = |about| Intent {
+            about,
+            args: args.map_or(&[], |args| args.bytes().as_ref()),
+            tool_digest: permitted.found().and_then(|found| Some(found.entry()?.digest)),
+            rule: &rule,
         };
-        self.book.journal.intent(&intent).await.map_err(|Unavailable(why)| {
-            Reject::new(Why::Journal, "calls can't be recorded at present, so none are let through")
-                .detail(why)
-        })?;
-        self.journalled = true;
+        if let Some(about) = self.about(&target.own) {
+            let written = self.book.journal.intent(&intent(about)).await.map_err(unavailable)?;
+            (self.slot, self.span) = (Some(written.slot), Some(written.span));
+        }
+        self.price = limit::price_of(permitted).cloned();
         self.sent = Some(Instant::now());
         self.fate = Fate::Unknown;
         Ok(())
+    }
+
+    /// Whose message it is; none when that is not known.
+    fn about<'a>(&'a self, name: &'a str) -> Option<About<'a>> {
+        let party = self.party.as_ref()?;
+        Some(About {
+            call_id: &self.call_id,
+            who: &party.who,
+            task: party.task(),
+            run: self.run.as_deref(),
+            method: &self.method,
+            server: &self.server,
+            name,
+            traceparent: self.traceparent.as_deref(),
+        })
+    }
+
+    /// Records what is no call: a question to a person, a list.
+    ///
+    /// # Errors
+    /// The journal takes no record.
+    pub async fn note(&mut self, note: Note<'_>) -> Result<(), Reject> {
+        self.noted = true;
+        match self.about(&self.name) {
+            Some(about) => self.book.journal.note(&about, note).await.map_err(unavailable),
+            None => Ok(()),
+        }
+    }
+
+    /// Records a refusal and closes. A refusal that can't be recorded is still one.
+    pub async fn refuse(&mut self, reject: &Reject) {
+        self.blame(reject);
+        let label = reject.why.row().label;
+        // Without its caller, and when the journal is what refuses, it is only counted.
+        if self.slot.is_none() && self.party.is_some() && reject.why != Why::Journal {
+            if let Err(why) = self.note(Note::Denied(label)).await {
+                tracing::error!(call_id = &*self.call_id, detail = why.detail, "a refusal is not recorded");
+            }
+        } else if self.slot.is_none() {
+            self.book.journal.count_denied(label);
+        }
+        self.close(Ending::Refused);
     }
 
     /// Says why the message was refused or failed.
@@ -135,19 +200,51 @@ impl Ledger {
 
     /// Closes the record.
     pub fn close(&mut self, ending: Ending) {
+        drop(self.finish(ending, None));
+    }
+
+    /// Closes the record of a call with its result as the client gets it. What it gives is to be awaited before the
+    /// answer leaves.
+    pub fn finish(&mut self, ending: Ending, result: Option<Raw>) -> Option<Settling> {
         if std::mem::replace(&mut self.closed, true) {
-            return;
+            return None;
         }
+        let cost_nanousd = self.cost();
         self.settle();
-        if self.journalled {
-            self.book.journal.outcome(&self.call_id, ending);
+        let ms = self.sent.map_or(0, |sent| u64::try_from(sent.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let end = End { ending, reason: self.reason, result, cost_nanousd, ms };
+        let settling = match self.slot.take() {
+            Some(slot) => slot.finish(end),
+            None => {
+                // Left before anything was sent or refused.
+                if ending == Ending::Cancelled && !self.noted && !self.method.is_empty() {
+                    self.book.journal.count_denied("cancelled");
+                }
+                None
+            }
+        };
+        self.log(ending);
+        settling
+    }
+
+    /// What the call costs, whether or not a budget is charged; none when it has no price.
+    fn cost(&self) -> Option<u64> {
+        let price = self.price.as_ref()?;
+        match &self.fate {
+            Fate::Unsent => None,
+            Fate::Unknown => Some(price.unknown().charge.nanos()),
+            Fate::Answered(measured) => Some(price.cost(measured).charge.nanos()),
         }
+    }
+
+    fn log(&self, ending: Ending) {
         let total = self.started.elapsed();
         self.book.metrics.request(&self.method, &self.server, ending.label(), total.as_secs_f64());
         let upstream = self.sent.map_or(Duration::ZERO, |sent| sent.elapsed());
         tracing::info!(
             target: "tollgate::request",
             call_id = &*self.call_id,
+            span = self.span.as_deref().unwrap_or_default(),
             method = &*self.method,
             era = self.era.map_or("", Era::as_str),
             server = &*self.server,
@@ -167,6 +264,29 @@ impl Drop for Ledger {
     fn drop(&mut self) {
         self.close(Ending::Cancelled);
     }
+}
+
+fn unavailable(Unavailable(why): Unavailable) -> Reject {
+    let text = "calls can't be recorded at present, so none are let through";
+    Reject::new(Why::Journal, text).detail(why).after(RETRY)
+}
+
+/// The part of the task that decided, as a path below it; `open` when there are no tasks.
+fn rule(by: By) -> String {
+    let mut text = String::new();
+    for step in by.path() {
+        let _ = match step {
+            Step::Key(key) => write!(text, "{}{key}", if text.is_empty() { "" } else { "." }),
+            Step::Index(at) => write!(text, "[{at}]"),
+        };
+    }
+    if text.is_empty() { "open".into() } else { text }
+}
+
+/// A call whose outcome can't be recorded: what it gave is withheld.
+pub fn withheld(Unavailable(why): Unavailable) -> Reject {
+    let text = "the call was made, and its outcome can't be recorded: its answer is withheld";
+    Reject::new(Why::Withheld, text).detail(why)
 }
 
 /// Text of a stranger in a log line: control characters and line separators escaped, cut at 256 characters.

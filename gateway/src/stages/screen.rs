@@ -59,6 +59,8 @@ pub struct Final {
     pub status: StatusCode,
     /// For the record.
     pub ending: Ending,
+    /// The result as it stands in the message; none for errors.
+    pub result: Option<Raw>,
 }
 
 impl Screen {
@@ -167,7 +169,12 @@ impl Screen {
                     error.data = error.data.map(|data| uri::expose_in_result(server, &data, ResultKind::Uri));
                 }
                 let message = message::error(Some(&self.id), &error);
-                return Ok(Final { message, status: self.status(error.code), ending: Ending::Failed });
+                return Ok(Final {
+                    message,
+                    status: self.status(error.code),
+                    ending: Ending::Failed,
+                    result: None,
+                });
             }
         };
         let outline = Outline::of(&result);
@@ -184,8 +191,9 @@ impl Screen {
             let ttl_ms = if outline.timed { u64::MAX } else { 0 };
             bridge::to_client(self.era, answer.era, target.method, &result, Cache { ttl_ms })
         };
-        let message = message::result(&self.id, &result.single_line());
-        Ok(Final { message, status: StatusCode::OK, ending })
+        let result = result.single_line();
+        let message = message::result(&self.id, &result);
+        Ok(Final { message, status: StatusCode::OK, ending, result: Some(result) })
     }
 
     /// The result as the task lets it through, still as the tool promises it.
