@@ -1,6 +1,7 @@
 //! Tests of the whole check: each kind of problem with its line, defaults, references, overrides, shipped examples.
 
 mod auth;
+mod damaged;
 mod examples;
 mod hostile;
 mod problems;
