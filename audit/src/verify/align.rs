@@ -135,7 +135,8 @@ fn kept(pieces: &[Run]) -> Vec<bool> {
 /// Ranges of records, ascending and apart.
 type Ranges = Vec<(u64, u64)>;
 
-fn without(ranges: Ranges, taken: &[(u64, u64)]) -> Ranges {
+/// What is left of the ranges without others, which ascend and are apart.
+pub(crate) fn without(ranges: Ranges, taken: &[(u64, u64)]) -> Ranges {
     let mut out = Vec::new();
     for (mut first, last) in ranges {
         let from = taken.partition_point(|(_, end)| *end < first);
