@@ -76,7 +76,8 @@ class Listing:
         self.good, jumped, self.trees = True, False, {}
         self.mark()
         for at, segment in enumerate(order):
-            jumped |= self.jump(segment)
+            if segment.number != (order[at - 1].number + 1 if at else 0):
+                jumped |= self.jump(segment)
             self.take(segment, order[at + 1] if at + 1 < len(order) else None)
         if jumped and not self.sealed:
             self.good = False

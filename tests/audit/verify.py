@@ -233,7 +233,8 @@ def verify(directory, key=None, anchors=(), receipts=()) -> dict:
 def is_epoch(line: dict) -> bool:
     """Whether a line of `keys` has an epoch's members in their forms [7]."""
     numbers = all(type(line.get(name)) is int and number(line[name]) is not None for name in ("epoch", "seq"))
-    return numbers and hex32(line.get("prev")) is not None and all(isinstance(line.get(n), str) for n in ("sig", "vkey"))
+    texts = all(isinstance(line.get(name), str) for name in ("sig", "vkey"))
+    return numbers and texts and hex32(line.get("prev")) is not None
 
 
 def receipts_of(path: str) -> list:

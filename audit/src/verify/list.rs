@@ -237,7 +237,10 @@ fn ordered(
     };
     let mut parts = Vec::new();
     for (at, segment) in segments.iter().enumerate() {
-        pass.bridge(source, *segment)?;
+        let before = at.checked_sub(1).and_then(|i| segments.get(i));
+        if *segment != before.map_or(0, |before| before.saturating_add(1)) {
+            pass.bridge(source, *segment)?;
+        }
         let file = source.open(&layout::name(*segment, LEAVES))?;
         let count = file.as_ref().map_or(Ok(0), |f| f.size())? / 32;
         let first = pass.range.size();

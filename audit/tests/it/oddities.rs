@@ -137,6 +137,12 @@ fn elsewhere(base: &Base) -> Vec<Case> {
     for extension in ["log", "leaves", "checkpoints", "snapshot"] {
         files.0.remove(&side(3, extension));
     }
+    // The records are there: their leaves are not bridged by a snapshot.
+    let mut bare = base.files.clone();
+    bare.0.remove(&side(3, "leaves"));
+    bare.0.remove(&side(3, "checkpoints"));
+    let found = [("EPOCH_GAP", base.firsts[3], at)];
+    all.push(expect(base.case("segment-without-side-files", bare), "EPOCH_GAP", &found));
     let mut case = base.case("receipt-and-checkpoint-of-a-lost-segment", files);
     let seq = base.firsts[3] + 1;
     case.options.receipts =
