@@ -11,6 +11,8 @@
 
 #[path = "../tests/it/corpus.rs"]
 mod corpus;
+#[path = "../tests/it/oddities.rs"]
+mod oddities;
 #[path = "../tests/it/support.rs"]
 mod support;
 
@@ -24,6 +26,7 @@ fn cases(name: &str, shape: Shape, random: &mut Random) -> Vec<Case> {
     let base: Base = corpus::base(shape);
     let last = base.size() - 1;
     let mut all = corpus::sides(&base);
+    all.extend(oddities::oddities(&base));
     let step = stride(41) as usize;
     for seq in (0..base.size()).step_by(step).chain([1, last - 1, last]) {
         all.extend(corpus::edits(&base, seq));

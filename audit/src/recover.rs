@@ -55,7 +55,7 @@ impl Epoch {
     /// The key, if this is the first epoch.
     pub fn first(&self) -> Option<VerifierKey> {
         let key = VerifierKey::parse(&self.vkey)?;
-        (self.epoch == 0 && self.seq == 0 && self.prev == genesis(&key)).then_some(key)
+        (self.epoch == 0 && self.seq == 0 && self.sig.is_empty() && self.prev == genesis(&key)).then_some(key)
     }
 
     pub(crate) fn line(&self) -> Vec<u8> {

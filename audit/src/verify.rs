@@ -203,11 +203,39 @@ pub(crate) struct Facts {
     pub(crate) warnings: Vec<Warning>,
     /// Root by size, for the sizes of what was kept elsewhere.
     pub(crate) roots: Vec<(u64, Digest)>,
+    /// One past each record that a receipt agrees with.
+    pub(crate) agreed: Vec<u64>,
+    /// Lines that no start writes before the log's first checkpoint.
+    pub(crate) later: u64,
 }
 
 impl Facts {
     pub(crate) fn find(&mut self, class: Class, first: u64, last: u64, how: Option<How>) {
         self.findings.push(Finding { class, first, last, how });
+    }
+
+    /// A record's leaf against the receipts of it.
+    pub(crate) fn compare(&mut self, receipts: &[(u64, Digest)], seq: u64, here: Digest) {
+        for (_, leaf) in receipts.iter().filter(|(of, _)| *of == seq) {
+            if *leaf == here {
+                self.agreed.push(seq.saturating_add(1));
+            } else {
+                self.find(Class::Fork, seq, seq, None);
+            }
+        }
+    }
+
+    /// Without any checkpoint nothing is closed. What a first start leaves that was ended before it signed is no gap:
+    /// nobody had an answer from it.
+    fn close(&mut self) {
+        if self.signed > 0 {
+            return;
+        }
+        self.findings.retain(|f| f.class != Class::EpochGap);
+        let begun = self.findings.is_empty() && self.later == 0;
+        if self.size > 0 && !begun {
+            self.find(Class::EpochGap, 0, self.size - 1, None);
+        }
     }
 }
 
@@ -254,19 +282,8 @@ fn run(source: &dyn Source, options: &Options, report: &mut Report) -> io::Resul
     report.epochs = keys.count();
     let anchors = anchors(options, &keys, &mut report.findings);
     let sizes: Vec<u64> = anchors.iter().map(|a| a.size).collect();
-    let mut facts = match list::read(source, &segments, &keys, &sizes)? {
-        Ok(list) => {
-            let listed = list.size;
-            let facts = walk::walk(source, &segments, &keys, list, &options.receipts)?;
-            // Records behind the list that are signed: it is the list that was cut.
-            if facts.size > listed && facts.signed > listed {
-                chain::walk(source, &segments, &keys, &sizes, &options.receipts)?
-            } else {
-                facts
-            }
-        }
-        Err(list::NoList) => chain::walk(source, &segments, &keys, &sizes, &options.receipts)?,
-    };
+    let mut facts = facts(source, &segments, &keys, (&sizes, &options.receipts))?;
+    facts.close();
     compare(&mut facts, &anchors, options, report);
     report.records = facts.records;
     report.sealed = facts.sealed;
@@ -274,6 +291,43 @@ fn run(source: &dyn Source, options: &Options, report: &mut Report) -> io::Resul
     report.findings.append(&mut facts.findings);
     report.warnings.append(&mut facts.warnings);
     Ok(())
+}
+
+/// What the records are, by the list if there is one.
+fn facts(
+    source: &dyn Source,
+    segments: &[u64],
+    keys: &Keys,
+    kept: (&[u64], &[(u64, Digest)]),
+) -> io::Result<Facts> {
+    let chain = || chain::walk(source, segments, keys, kept.0, kept.1);
+    let Ok(list) = list::read(source, segments, keys, kept.0)? else { return chain() };
+    let (listed, told) = (list.size, list.facts.findings.len());
+    let facts = walk::walk(source, segments, keys, list, kept)?;
+    // Records behind the list that are signed: it is the list that was cut.
+    if facts.size > listed && facts.signed > listed {
+        return chain();
+    }
+    let mut new = facts.findings.get(told..).unwrap_or_default().iter().peekable();
+    if new.peek().is_none() || facts.sealed == listed || !new.all(loose) {
+        return Ok(facts);
+    }
+    // Leaves that no checkpoint covers prove nothing: a power cut may have left them so.
+    let Ok(mut list) = list::read(source, segments, keys, kept.0)? else { return chain() };
+    if !list.cut() {
+        return Ok(facts);
+    }
+    let mut again = walk::walk(source, segments, keys, list, kept)?;
+    if again.findings.len() == told && again.size >= listed {
+        again.warnings.push(Warning::SideFile);
+        return Ok(again);
+    }
+    Ok(facts)
+}
+
+/// Whether wrong leaves alone make such a finding of whole records.
+fn loose(finding: &Finding) -> bool {
+    matches!(finding.class, Class::Edited | Class::Inserted)
 }
 
 /// The checkpoints from elsewhere that the log's keys signed.
@@ -310,11 +364,10 @@ fn compare(facts: &mut Facts, anchors: &[Checkpoint], options: &Options, report:
         }
     }
     for (seq, _) in &options.receipts {
-        known = known.max(seq + 1);
-        let contradicted = facts.findings.iter().any(|f| f.class == Class::Fork && f.first == *seq);
-        if !contradicted && *seq < facts.sealed {
-            report.anchored = report.anchored.max(seq + 1);
-        }
+        known = known.max(seq.saturating_add(1));
+    }
+    for end in facts.agreed.iter().filter(|end| **end <= facts.sealed) {
+        report.anchored = report.anchored.max(*end);
     }
     let listed = facts.findings.iter().any(|f| matches!(f.class, Class::Truncated));
     if known > facts.size {

@@ -19,7 +19,7 @@ import traceback
 import verify
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LEAST = 500
+LEAST = 670
 
 
 def make(folder: str) -> None:

@@ -33,24 +33,72 @@ class Tree:
         return functools.reduce(lambda right, left: sha256(b"\1", left, right), reversed(self.peaks))
 
 
+class Survey:
+    """What the checkpoints say by themselves, whatever the records are [10.4]."""
+
+    def __init__(self, segments, epochs: Epochs):
+        self.findings, self.signed, self.notes, mark = Findings(), 0, [], 0
+        for segment in segments:
+            begun, held = False, {}
+            self.notes.append(held)
+            for note, wrong in judged(segment, epochs):
+                at = note.size - 1 if wrong == "EPOCH_KEY" else max(mark - 1, 0)
+                if wrong:
+                    self.findings.add(wrong, at, at + 1)
+                    continue
+                self.signed = max(self.signed, note.size)
+                if begun and note.size < mark:
+                    self.findings.add("BAD_SIGNATURE", at, at + 1)
+                else:
+                    begun, mark = True, note.size
+                if len(held) < NOTES_HELD or note.size in held:
+                    roots = held.setdefault(note.size, [])
+                    if note.root not in roots and len(roots) < 8:
+                        roots.append(note.root)
+
+
+def judged(segment: Segment, epochs: Epochs):
+    """The notes of a segment, and what is wrong with each."""
+    for state, body, _ in lines(segment.files.get("checkpoints"), NOTE_MAX):
+        if state == WHOLE:
+            yield epochs.judge(body)
+        elif state != TORN:
+            yield None, "BAD_SIGNATURE"
+
+
 class Listing:
     """The authenticated list [10.1] that one order of the segments gives, if it gives one."""
 
     def __init__(self, order, epochs: Epochs, wanted):
         self.epochs, self.tree, self.findings = epochs, Tree(wanted), Findings()
-        self.pieces, self.starts, self.gaps, self.notes = [], [], [], {}
+        self.pieces, self.starts = [], []
         self.sealed = self.signed = 0
-        self.good, jumped = True, False
-        for segment in order:
-            jumped |= self.jump(segment)
-            self.take(segment, segment is order[-1])
+        self.good, jumped, self.trees = True, False, {}
+        self.mark()
+        for at, segment in enumerate(order):
+            if segment.number != (order[at - 1].number + 1 if at else 0):
+                jumped |= self.jump(segment)
+            self.take(segment, order[at + 1] if at + 1 < len(order) else None)
         if jumped and not self.sealed:
             self.good = False
         self.size = self.tree.size
-        if not self.signed:
-            self.gaps = [(0, self.size)]
-        for start, end in self.gaps if self.good else ():
-            self.findings.add("EPOCH_GAP", start, end)
+        self.trees["whole"] = (self.size, list(self.tree.peaks))
+
+    def mark(self) -> None:
+        self.trees["sealed"] = (self.tree.size, list(self.tree.peaks))
+
+    def cut(self) -> None:
+        """Leaves out what no checkpoint covers."""
+        self.restore("sealed")
+
+    def uncut(self) -> None:
+        self.restore("whole")
+
+    def restore(self, which: str) -> None:
+        self.size, peaks = self.trees[which]
+        roots = self.trees.setdefault("roots", dict(self.tree.roots))
+        self.tree.size, self.tree.peaks = self.size, list(peaks)
+        self.tree.roots = {size: root for size, root in roots.items() if size <= self.size}
 
     def jump(self, segment: Segment) -> bool:
         """Lost segments: the tree becomes the snapshot's."""
@@ -62,35 +110,38 @@ class Listing:
             self.tree.size, self.tree.peaks = seq, nodes
         return nodes is not None
 
-    def take(self, segment: Segment, is_last: bool) -> None:
+    def take(self, segment: Segment, following: Segment | None) -> None:
         first = self.tree.size
         end, last = first + segment.leaf_count, first
         self.starts.append(first)
         self.pieces.append(segment)
-        for state, body, _ in lines(segment.files.get("checkpoints"), NOTE_MAX):
-            if state == TORN:
-                continue
-            note, wrong = self.epochs.judge(body) if state == WHOLE else (None, "BAD_SIGNATURE")
+        places = [(segment, first), *([(following, end)] if following else [])]
+        for note, wrong in judged(segment, self.epochs):
+            at = note.size - 1 if wrong == "EPOCH_KEY" else max(self.tree.size - 1, 0)
             if wrong:
-                at = note.size - 1 if wrong == "EPOCH_KEY" else max(self.tree.size - 1, 0)
                 self.findings.add(wrong, at, at + 1)
                 continue
             self.signed = max(self.signed, note.size)
-            if len(self.notes) < NOTES_HELD:
-                self.notes.setdefault(note.size, set()).add(note.root)
-            if note.size > end:
-                self.good &= is_last
+            if note.size > end and not following:
+                continue
+            if not first <= note.size <= end:
+                # It is either the checkpoint or the segment that stands elsewhere.
+                self.good &= all(number(piece.first.get("seq")) == seq for piece, seq in places)
+                self.findings.add("BAD_SIGNATURE", at, at + 1)
             elif note.size < self.tree.size:
-                self.good = False
+                self.findings.add("BAD_SIGNATURE", at, at + 1)
             else:
                 self.grow(segment, first, note.size)
-                if self.good and self.tree.root() == note.root:
+                if self.tree.root() == note.root:
                     self.sealed = last = note.size
+                    self.mark()
+                elif self.sealed == note.size:
+                    self.findings.add("FORK", at, at + 1)
                 else:
                     self.good = False
         self.grow(segment, first, end)
-        if not is_last and end > first and last != end:
-            self.gaps.append((last, end))
+        if following and end > last:
+            self.findings.add("EPOCH_GAP", last, end)
 
     def grow(self, segment: Segment, first: int, size: int) -> None:
         while self.tree.size < size:

@@ -36,6 +36,9 @@ class Findings:
             for start, end in intervals:
                 self.add(kind, start, end, manner)
 
+    def drop(self, kind: str) -> None:
+        self.found = {key: intervals for key, intervals in self.found.items() if key[0] != kind}
+
     def listed(self) -> list:
         """Kind, manner, first and last number of each, the gravest first."""
         rows = [(key, joined(intervals)) for key, intervals in self.found.items()]

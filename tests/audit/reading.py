@@ -5,12 +5,17 @@ import itertools
 import re
 
 from keys import Epochs
-from listing import Listing, Tree
+from listing import Listing, Survey, Tree
 from localise import LISTED, Findings
 from stored import WHOLE, hex32, number, parse, sha256, well_formed
 
 NEAR = 512
 PREV_AT, SEQ_AT = re.compile(rb',"prev":"([0-9a-f]{64})"'), re.compile(rb',"seq":("?[0-9]+"?)')
+
+
+def is_start(members) -> bool:
+    """Whether it is a record that a start writes before the log's first checkpoint [10.1]."""
+    return members is not None and members.get("kind") in ("open", "recovered")
 
 
 class Reading:
@@ -22,9 +27,13 @@ class Reading:
         self.size, self.next, self.lines, self.torn = listing.size, 0, 0, 0
         self.last = (listing.leaf(listing.size - 1) if listing.size else listing.epochs.genesis) or b""
         self.before, self.difference, self.limited = None, None, False
-        self.wanted, self.extra = wanted_leaves, {}
+        self.wanted, self.extra, self.later = wanted_leaves, {}, 0
+
+    def begin(self, segment: int) -> None:
+        """The list knows where segments begin."""
 
     def read(self, body, state, right) -> None:
+        self.later += not is_start(parse(body))
         leaf = hashlib.sha256(b"\0" + body).digest() if body is not None else None
         if leaf is not None and leaf == self.list.leaf(self.next):
             self.record(self.next)
@@ -112,14 +121,25 @@ class Reading:
 class Chain:
     """The records by themselves, where there is no list [10.4]."""
 
-    def __init__(self, epochs: Epochs, listing: Listing, wanted, wanted_leaves):
-        self.epochs, self.notes, self.signed = epochs, listing.notes, listing.signed
+    def __init__(self, epochs: Epochs, survey: Survey, wanted, wanted_leaves):
+        self.epochs, self.survey, self.notes, self.later = epochs, survey, {}, 0
+        self.start, self.gaps = None, []
         self.tree, self.findings, self.last = Tree(wanted), Findings(), epochs.genesis
         self.sealed, self.bad, self.done, self.lines = 0, False, False, 0
         self.wanted, self.extra = wanted_leaves, {}
 
+    def begin(self, segment: int) -> None:
+        if self.start is not None and not self.done:
+            self.gaps.append((max(self.sealed, self.start), self.tree.size))
+        self.start, self.notes = self.tree.size, self.survey.notes[segment]
+
+    def end(self) -> None:
+        for start, end in self.gaps if not self.done else ():
+            self.findings.add("EPOCH_GAP", start, end)
+
     def read(self, body, state, right) -> None:
         self.lines += 1
+        self.later += not is_start(parse(body))
         if not self.done and (wrong := self.wrong(parse(body), state, right)):
             self.bad = self.done = True
             for finding in wrong:
@@ -150,13 +170,18 @@ class Chain:
             self.extra[self.tree.size] = leaf
         self.tree.append(leaf)
         self.last = leaf
-        roots = self.notes.get(self.tree.size)
-        if roots and roots != {self.tree.root()}:
-            self.bad = self.done = True
-            self.findings.add("REWRITTEN", self.sealed, self.tree.size)
-        elif roots:
-            self.sealed = self.tree.size
+        size = self.tree.size
+        here = self.tree.root() if size in self.notes else None
+        for root in self.notes.get(size, ()):
+            if root == here:
+                self.sealed = size
+            elif self.sealed == size:
+                self.findings.add("FORK", size - 1, size)
+            else:
+                self.bad = self.done = True
+                self.findings.add("REWRITTEN", self.sealed, size)
+                break
 
     @property
     def size(self) -> int:
-        return max(self.tree.size, self.signed) if self.bad else self.tree.size
+        return max(self.tree.size, self.survey.signed) if self.done else self.tree.size

@@ -157,6 +157,8 @@ class Segment:
             return os.fstat(file.fileno()).st_size // 32
 
     def leaves(self, start: int, count: int) -> bytes:
+        if "leaves" not in self.files:
+            return b""
         with opened(self.files["leaves"]) as file:
             file.seek(32 * start)
             return read(file, 32 * count)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A second verifier of the journal, written from audit/FORMAT.md alone. It never writes, and reads nothing whole.
 
-    verify.py DIR [--key VKEY] [--checkpoint FILE]... [--receipt FILE]... [--json]
+    verify.py DIR [--key VKEY] [--checkpoint FILE]... [--receipts FILE]... [--json]
 
-A receipt is {"seq":N,"leaf":"HEX"}. Numbers in brackets are the document's sections. The exit code is that of [10.6].
+A file of receipts has {"log":"ID","seq":N,"leaf":"HEX"} in each line. Numbers in brackets are the document's sections. The exit code is that of [10.6].
 What grows with the journal is read piece by piece; what an attacker can make many of has a bound.
 """
 
@@ -12,8 +12,8 @@ import json
 import os
 import sys
 
-from keys import EPOCHS_HELD, Epochs, Key
-from listing import Listing, Tree
+from keys import EPOCHS_HELD, Epochs, Key, begins
+from listing import Listing, Survey, Tree
 from localise import Findings, localise
 from reading import Chain, Reading
 from stored import DAMAGED, NAME, NOTE_MAX, TORN, WHOLE, Segment, Unreadable, hex32, lines, number, parse
@@ -24,7 +24,7 @@ class Verifier:
 
     def __init__(self, directory, key=None, anchors=(), receipts=()):
         self.directory, self.given = os.fspath(directory), Key(key) if key else None
-        self.anchors, self.receipts = anchors, receipts
+        self.anchors, self.receipts, self.named = anchors, list(receipts), []
         self.findings, self.warnings = Findings(), []
         self.lines = self.size = self.sealed = self.anchored = 0
         self.torn = False
@@ -68,6 +68,7 @@ class Verifier:
         stored, damaged = [], path is None
         for state, body, _ in lines(path):
             line = parse(body) if state == WHOLE else None
+            line = line if line and is_epoch(line) else None
             damaged |= line is None
             if line is not None and len(stored) < EPOCHS_HELD:
                 stored.append(line)
@@ -75,12 +76,7 @@ class Verifier:
         if damaged:
             self.findings.add("BAD_SIGNATURE", 0, 1)
         head = segments[0].first if segments and segments[0].number == 0 else {}
-        head = head if number(head.get("epoch")) == 0 else {}
-        zero = next((line for line in stored if number(line.get("epoch")) == 0), head)
-        try:
-            first = Key(zero.get("vkey"))
-        except ValueError:
-            first = None
+        first = next((key for line in [*stored, head] if (key := begins(line))), None)
         if first and self.given and first.text != self.given.text:
             self.findings = Findings()
             self.findings.add("UNKNOWN_KEY", 0, 1)
@@ -93,7 +89,7 @@ class Verifier:
         for line in stored:
             if not epochs.offer(line):
                 skips = (number(line.get("epoch")) or 0) > len(epochs.keys)
-                at = number(line.get("seq")) or 0
+                at = number(line["seq"]) if number(line["epoch"]) else 0
                 self.findings.add("EPOCH_GAP" if skips else "BAD_SIGNATURE", at, at + 1)
         for segment in segments:
             if segment.first.get("kind") == "key":
@@ -103,7 +99,8 @@ class Verifier:
     def walk(self, segments, reader) -> None:
         """Hands every line to the reader; a torn end of the last segment is none."""
         self.torn = False
-        for segment in segments:
+        for at, segment in enumerate(segments):
+            reader.begin(at)
             for state, body, right in lines(segment.files["log"]):
                 if state == TORN and segment is segments[-1]:
                     self.torn = True
@@ -124,29 +121,57 @@ class Verifier:
             again = by_first_record(segments)
             second = Listing(again, epochs, wanted) if again != segments else listing
             listing = second if second.good else listing
-        self.findings.extend(listing.findings)
-        reading = Reading(listing, wanted_leaves) if listing.good else None
+        reading = self.by_list(segments, listing, wanted_leaves) if listing.good else None
         if reading:
-            self.walk(segments, reading)
-            if reading.size > listing.size and listing.signed > listing.size:
-                reading = None
-        if reading:
-            if not localise(
-                reading.runs, reading.foreign, reading.marks, reading.size, reading.limited, self.findings
-            ):
-                self.warnings.append("more was changed than is listed")
+            signed, later = listing.signed, reading.later
             self.size, self.sealed, self.lines = reading.size, listing.sealed, reading.lines
             tree, leaf = listing.tree, lambda seq: reading.extra.get(seq) or listing.leaf(seq)
         else:
-            chain = Chain(epochs, listing, wanted, wanted_leaves)
+            survey = Survey(segments, epochs)
+            chain = Chain(epochs, survey, wanted, wanted_leaves)
             self.walk(segments, chain)
+            chain.end()
+            self.findings.extend(survey.findings)
             self.findings.extend(chain.findings)
             bad = "no list: the first bad place alone is named"
             self.warnings.append(bad if chain.bad else "leaf files are damaged")
+            signed, later = survey.signed, chain.later
             self.size, self.sealed, self.lines = chain.size, chain.sealed, chain.lines
             tree, leaf = chain.tree, chain.extra.get
-        self.compare(notes, leaves, tree, leaf, listing.signed)
+        if not signed and (later or self.findings.listed()):
+            self.findings.drop("EPOCH_GAP")
+            self.findings.add("EPOCH_GAP", 0, self.size)
+        self.compare(notes, leaves, tree, leaf, signed)
         return self.verdict()
+
+    def by_list(self, segments, listing: Listing, wanted_leaves):
+        """The lines by the list, with what is wrong; None if it is the leaf file that was cut [10.2]."""
+        reading, found, whole = self.read(segments, listing, wanted_leaves)
+        if reading.size > listing.size and listing.signed > listing.size:
+            return None
+        kinds = {kind for kind, *_ in found.listed()}
+        if kinds and kinds <= {"EDITED", "INSERTED"} and listing.sealed < listing.size:
+            # Leaves that no checkpoint covers prove nothing: the records may go on as they should.
+            size = listing.size
+            listing.cut()
+            again, clean, _ = self.read(segments, listing, wanted_leaves)
+            if not clean.listed() and again.size >= size:
+                self.warnings.append("leaf files are damaged")
+                self.findings.extend(listing.findings)
+                return again
+            listing.uncut()
+            reading, found, whole = self.read(segments, listing, wanted_leaves)
+        self.findings.extend(listing.findings)
+        self.findings.extend(found)
+        if not whole:
+            self.warnings.append("more was changed than is listed")
+        return reading
+
+    def read(self, segments, listing: Listing, wanted_leaves):
+        reading, found = Reading(listing, wanted_leaves), Findings()
+        self.walk(segments, reading)
+        whole = localise(reading.runs, reading.foreign, reading.marks, reading.size, reading.limited, found)
+        return reading, found, whole
 
     def kept_elsewhere(self, epochs):
         notes = []
@@ -156,7 +181,8 @@ class Verifier:
                 self.findings.add(wrong, 0, 1)
             else:
                 notes.append(note)
-        return notes, self.receipts
+        # A receipt of another log says nothing of this one.
+        return notes, self.receipts + [(seq, leaf) for log, seq, leaf in self.named if log == epochs.log]
 
     def compare(self, notes, leaves, tree: Tree, leaf, signed: int) -> None:
         """[10.5]"""
@@ -204,13 +230,24 @@ def verify(directory, key=None, anchors=(), receipts=()) -> dict:
     return Verifier(directory, key, anchors, receipts).outcome()
 
 
-def receipt(path: str):
+def is_epoch(line: dict) -> bool:
+    """Whether a line of `keys` has an epoch's members in their forms [7]."""
+    numbers = all(type(line.get(name)) is int and number(line[name]) is not None for name in ("epoch", "seq"))
+    texts = all(isinstance(line.get(name), str) for name in ("sig", "vkey"))
+    return numbers and texts and hex32(line.get("prev")) is not None
+
+
+def receipts_of(path: str) -> list:
+    """The receipts in a file: log, `seq`, leaf."""
+    found = []
     with open(path, "rb") as file:
-        held = parse(file.read(4096)) or {}
-    seq, leaf = number(held.get("seq")), hex32(held.get("leaf"))
-    if seq is None or leaf is None:
-        raise ValueError(f"{path} is no receipt")
-    return seq, leaf
+        for line in file:
+            held = parse(line) or {}
+            row = (held.get("log"), number(held.get("seq")), hex32(held.get("leaf")))
+            if not isinstance(row[0], str) or None in row:
+                raise ValueError(f"{path} has a line that is no receipt")
+            found.append(row)
+    return found
 
 
 def note_file(path: str) -> bytes:
@@ -223,12 +260,14 @@ def main() -> int:
     parser.add_argument("dir")
     parser.add_argument("--key")
     parser.add_argument("--checkpoint", action="append", default=[])
-    parser.add_argument("--receipt", action="append", default=[])
+    parser.add_argument("--receipts", action="append", default=[])
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     try:
         anchors = [note_file(path) for path in given.checkpoint]
-        outcome = verify(given.dir, given.key, anchors, [receipt(path) for path in given.receipt])
+        verifier = Verifier(given.dir, given.key, anchors)
+        verifier.named = [row for path in given.receipts for row in receipts_of(path)]
+        outcome = verifier.outcome()
     except (OSError, ValueError) as error:
         parser.error(str(error))
     if given.json:

@@ -135,7 +135,8 @@ fn kept(pieces: &[Run]) -> Vec<bool> {
 /// Ranges of records, ascending and apart.
 type Ranges = Vec<(u64, u64)>;
 
-fn without(ranges: Ranges, taken: &[(u64, u64)]) -> Ranges {
+/// What is left of the ranges without others, which ascend and are apart.
+pub(crate) fn without(ranges: Ranges, taken: &[(u64, u64)]) -> Ranges {
     let mut out = Vec::new();
     for (mut first, last) in ranges {
         let from = taken.partition_point(|(_, end)| *end < first);
@@ -229,11 +230,13 @@ fn fill(mut slots: Ranges, mut here: Vec<Foreign>, end: Option<u64>, findings: &
 /// Adds a finding, or widens the last.
 fn push(findings: &mut Vec<Finding>, class: Class, range: (u64, u64), how: Option<How>) {
     match findings.last_mut() {
-        Some(last) if last.class == class && last.how == how && last.last + 1 == range.0 => {
-            last.last = range.1
-        }
         Some(last)
-            if last.class == class && last.how == how && last.first <= range.0 && range.1 <= last.last => {}
+            if last.class == class
+                && last.how == how
+                && (last.first..=last.last.saturating_add(1)).contains(&range.0) =>
+        {
+            last.last = last.last.max(range.1);
+        }
         _ => findings.push(Finding { class, first: range.0, last: range.1, how }),
     }
 }

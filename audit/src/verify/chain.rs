@@ -4,14 +4,13 @@
 use std::io;
 
 use super::keys::Keys;
-use super::list::Notes;
+use super::list::{each, survey};
 use super::source::{Source, Stream};
-use super::walk::{Light, Story, light};
+use super::walk::{Light, Story, light, names_another};
 use super::{Class, Facts, How, Warning};
 use crate::frame::{Frame, Frames};
 use crate::hash::Digest;
 use crate::layout::LOG;
-use crate::note::Checkpoint;
 use crate::tree::{Range, leaf_hash};
 
 struct Chain<'a> {
@@ -23,6 +22,8 @@ struct Chain<'a> {
     facts: Facts,
     story: Story,
     line: u64,
+    /// What no checkpoint closes.
+    gaps: Vec<(u64, u64)>,
 }
 
 /// Walks over all records until the first that is bad.
@@ -39,9 +40,11 @@ pub(crate) fn walk(
         receipts,
         range: Range::default(),
         prev: keys.genesis(),
-        facts: Facts::default(),
+        // The checkpoints count in any case, also those behind the first bad record.
+        facts: survey(source, segments, keys)?,
         story: Story::default(),
         line: 0,
+        gaps: Vec::new(),
     };
     let mut whole = true;
     for (at, segment) in segments.iter().enumerate() {
@@ -50,17 +53,15 @@ pub(crate) fn walk(
             break;
         }
     }
-    let Chain { mut facts, range, story, line, .. } = chain;
+    let Chain { mut facts, range, story, line, gaps, .. } = chain;
     facts.warnings.push(Warning::SideFile);
     facts.records = line;
     facts.size = if whole { range.size() } else { facts.signed.max(range.size()) };
-    if facts.signed == 0 {
-        facts.findings.retain(|f| f.class != Class::EpochGap);
-        facts.find(Class::EpochGap, 0, range.size().saturating_sub(1), None);
-    }
     if whole {
+        gaps.into_iter().for_each(|(first, last)| facts.find(Class::EpochGap, first, last, None));
         story.warn(&mut facts);
     } else {
+        facts.later += 1;
         facts.warnings.push(Warning::More);
     }
     Ok(facts)
@@ -70,9 +71,9 @@ impl Chain<'_> {
     /// Whether it is whole.
     fn segment(&mut self, source: &dyn Source, segment: u64, last: bool) -> io::Result<bool> {
         let mut frames = Frames::new(Stream::open(source, segment, LOG)?);
-        let mut notes = Notes::open(source, segment, self.keys)?;
         let start = self.range.size();
-        let mut due = notes.next(start, &mut self.facts)?;
+        // What is wrong with them is known from the survey.
+        let mut held = each(source, segment, self.keys, &mut 0, &mut Facts::default())?;
         while let Some((offset, frame)) = frames.next()? {
             let (body, flaw) = match frame {
                 Frame::Whole(body) => (Some(body), None),
@@ -86,20 +87,15 @@ impl Chain<'_> {
             if !self.record(body, flaw) {
                 return Ok(false);
             }
-            while let Some(checkpoint) = due.take_if(|c| c.size <= self.range.size()) {
-                if !self.agrees(&checkpoint) {
-                    return Ok(false);
-                }
-                due = notes.next(self.range.size(), &mut self.facts)?;
+            let size = self.range.size();
+            let roots = held.remove(&size).unwrap_or_default();
+            if !roots.iter().all(|root| self.agrees(size, root)) {
+                return Ok(false);
             }
         }
-        // The rest is signed and not there.
-        while due.is_some() {
-            due = notes.next(self.range.size(), &mut self.facts)?;
-        }
-        let end = self.range.size();
-        if !last && notes.last != Some(end) && end > start {
-            self.facts.find(Class::EpochGap, notes.last.unwrap_or(start), end - 1, None);
+        let (open, end) = (self.facts.sealed.max(start), self.range.size());
+        if !last && end > open {
+            self.gaps.push((open, end - 1));
         }
         Ok(true)
     }
@@ -110,27 +106,28 @@ impl Chain<'_> {
         let line = self.line;
         self.line += 1;
         let record = body.and_then(light);
-        let (Some(body), Some(record)) = (body, record) else {
+        let right = flaw != Some(false);
+        if right && body.is_some_and(|b| names_another(b, self.keys.log())) {
+            self.facts.find(Class::WrongLog, next, next, Some(How::Edit));
+            return false;
+        }
+        let (Some(body), Some(record)) = (body, record.filter(|r| r.seq.is_some())) else {
             self.facts.find(Class::Edited, next, next, Some(How::Rot));
             return false;
         };
-        if record.log != self.keys.log() {
-            self.facts.find(Class::WrongLog, next, next, Some(How::Edit));
+        if !right || !self.follows(&record, next, line) {
+            if !right {
+                self.facts.find(Class::Edited, next, next, Some(How::Rot));
+            }
             return false;
         }
         if flaw.is_some() {
             self.facts.find(Class::Edited, next, next, Some(How::Rot));
         }
-        if flaw == Some(false) || !self.follows(&record, next, line) {
-            return false;
-        }
         self.prev = leaf_hash(body);
         self.range.push(self.prev);
         self.story.add(&record);
-        let receipt = self.receipts.iter().find(|(seq, _)| *seq == next);
-        if receipt.is_some_and(|(_, leaf)| *leaf != self.prev) {
-            self.facts.find(Class::Fork, next, next, None);
-        }
+        self.facts.compare(self.receipts, next, self.prev);
         if self.sizes.binary_search(&self.range.size()).is_ok() {
             self.facts.roots.push((self.range.size(), self.range.root()));
         }
@@ -153,18 +150,19 @@ impl Chain<'_> {
         false
     }
 
-    /// Whether a checkpoint is of these records. One of an earlier size comes too late to be compared.
-    fn agrees(&mut self, checkpoint: &Checkpoint) -> bool {
-        if checkpoint.size < self.range.size() {
-            self.facts.find(Class::BadSignature, checkpoint.size - 1, checkpoint.size - 1, None);
+    /// Whether a checkpoint of this size is of these records.
+    fn agrees(&mut self, size: u64, root: &Digest) -> bool {
+        let last = size.saturating_sub(1);
+        if self.range.root() == *root {
+            self.facts.sealed = size;
             return true;
         }
-        let same = self.range.root() == checkpoint.root;
-        if same {
-            self.facts.sealed = checkpoint.size;
-        } else {
-            self.facts.find(Class::Rewritten, self.facts.sealed, checkpoint.size - 1, None);
+        if self.facts.sealed == size {
+            // Two roots of one size are signed: these records are of one of them.
+            self.facts.find(Class::Fork, last, last, None);
+            return true;
         }
-        same
+        self.facts.find(Class::Rewritten, self.facts.sealed, last, None);
+        false
     }
 }

@@ -70,13 +70,20 @@ impl Keys {
         }
         let start =
             Epoch { epoch: 0, prev: genesis(&first), seq: 0, sig: String::new(), vkey: first.to_string() };
-        let mut epochs = vec![(start, first)];
-        candidates.iter().for_each(|candidate| extend(&mut epochs, candidate));
-        for (at, candidate) in candidates.iter().enumerate().filter(|(_, c)| c.epoch > 0) {
-            let known = epochs.iter().any(|(epoch, _)| epoch == candidate);
-            if !known && at < listed {
+        let mut begun = false;
+        let mut epochs = vec![(start.clone(), first)];
+        for (at, candidate) in candidates.iter().enumerate() {
+            // The first epoch is there before its line is; a second line of it is one too many.
+            let taken = extend(&mut epochs, candidate) || (*candidate == start && !begun);
+            begun |= *candidate == start;
+            if !taken && at < listed {
                 let skipped = candidate.epoch > epochs.last().map_or(0, |(e, _)| e.epoch) + 1;
-                report(if skipped { Class::EpochGap } else { Class::BadSignature }, candidate.seq);
+                let (class, seq) = match candidate.epoch {
+                    0 => (Class::BadSignature, 0),
+                    _ if skipped => (Class::EpochGap, candidate.seq),
+                    _ => (Class::BadSignature, candidate.seq),
+                };
+                report(class, seq);
             }
         }
         let keys = epochs.iter().map(|(_, key)| key.clone()).collect();
@@ -123,9 +130,9 @@ fn epoch(header: Entry) -> Option<Epoch> {
     })
 }
 
-/// Appends a candidate that follows. A hand-over that was not taken up may be followed by another of the same number.
-fn extend(epochs: &mut Vec<(Epoch, VerifierKey)>, candidate: &Epoch) {
-    if let Some(key) = epochs.last().and_then(|last| candidate.follows(last)) {
-        epochs.push((candidate.clone(), key));
-    }
+/// Appends a candidate that follows, and says whether it did. A hand-over that was not taken up may be followed by
+/// another of the same number.
+fn extend(epochs: &mut Vec<(Epoch, VerifierKey)>, candidate: &Epoch) -> bool {
+    let key = epochs.last().and_then(|last| candidate.follows(last));
+    key.map(|key| epochs.push((candidate.clone(), key))).is_some()
 }

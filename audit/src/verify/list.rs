@@ -1,6 +1,7 @@
 //! The authenticated leaf list: the leaf hashes' files, whose root is what was signed. With it every record can be
 //! judged by itself. If the files do not lead to the signed roots there is no list, and this says from where.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::sync::Arc;
 
@@ -19,6 +20,14 @@ const BLOCK: u64 = 1024;
 /// Greatest snapshot that is read to bridge a lost segment, in bytes.
 const MAX_SNAPSHOT: u64 = 64 << 20;
 
+/// Checkpoints of one segment that are held at once.
+const MAX_HELD: usize = 1 << 18;
+/// Roots of one size that are held: two already contradict each other.
+const MAX_ROOTS: usize = 8;
+
+/// The roots that one segment's checkpoints name, by size.
+pub(crate) type Held = BTreeMap<u64, Vec<Digest>>;
+
 /// One segment's part of the list.
 struct Part {
     first: u64,
@@ -31,6 +40,10 @@ pub(crate) struct List {
     parts: Vec<Part>,
     /// One past the last leaf.
     pub(crate) size: u64,
+    /// The tree over it, for what comes behind it.
+    pub(crate) range: Range,
+    /// The tree at the last root that was signed.
+    sealed: Range,
     pub(crate) facts: Facts,
     block: Vec<u8>,
     /// Part and number of the block in memory.
@@ -42,6 +55,20 @@ pub(crate) struct List {
 pub(crate) struct NoList;
 
 impl List {
+    /// Leaves out what no checkpoint covers. Says whether there was any.
+    pub(crate) fn cut(&mut self) -> bool {
+        let longer = self.sealed.size() < self.size;
+        self.range = self.sealed.clone();
+        self.size = self.range.size();
+        for part in &mut self.parts {
+            part.count = part.count.min(self.size.saturating_sub(part.first));
+        }
+        let size = self.size;
+        self.facts.roots.retain(|(at, _)| *at <= size);
+        self.at = None;
+        longer
+    }
+
     /// The leaf hash of a record, if a part holds it.
     pub(crate) fn get(&mut self, seq: u64) -> io::Result<Option<Digest>> {
         let index = self.parts.partition_point(|p| p.first <= seq);
@@ -75,22 +102,20 @@ fn read_exact_at(file: &dyn ReadAt, buffer: &mut [u8], offset: u64) -> io::Resul
 }
 
 /// A segment's checkpoints, one after the other.
-pub(crate) struct Notes<'a> {
+struct Notes<'a> {
     frames: Frames<Stream>,
     keys: &'a Keys,
-    /// Size of the last valid one.
-    pub(crate) last: Option<u64>,
 }
 
 impl<'a> Notes<'a> {
-    pub(crate) fn open(source: &dyn Source, segment: u64, keys: &'a Keys) -> io::Result<Notes<'a>> {
+    fn open(source: &dyn Source, segment: u64, keys: &'a Keys) -> io::Result<Notes<'a>> {
         let frames = Frames::with_limit(Stream::open(source, segment, CHECKPOINTS)?, MAX_NOTE);
-        Ok(Notes { frames, keys, last: None })
+        Ok(Notes { frames, keys })
     }
 
     /// The next that a key of its own epoch signed; what is wrong with others becomes a finding. `about` stands in for
     /// the size of one that can't be read.
-    pub(crate) fn next(&mut self, about: u64, facts: &mut Facts) -> io::Result<Option<Checkpoint>> {
+    fn next(&mut self, about: u64, facts: &mut Facts) -> io::Result<Option<Checkpoint>> {
         while let Some((_, frame)) = self.frames.next()? {
             let note = match frame {
                 Frame::Whole(note) => note,
@@ -103,7 +128,6 @@ impl<'a> Notes<'a> {
             };
             let class = match self.keys.open(note) {
                 Ok((checkpoint, true)) if checkpoint.size > 0 => {
-                    self.last = Some(checkpoint.size);
                     facts.signed = facts.signed.max(checkpoint.size);
                     return Ok(Some(checkpoint));
                 }
@@ -120,6 +144,41 @@ impl<'a> Notes<'a> {
         }
         Ok(None)
     }
+}
+
+/// All good checkpoints of a segment, in any order; those that fall become findings. `mark` is the size of the last that
+/// does not, or that of a segment before.
+pub(crate) fn each(
+    source: &dyn Source,
+    segment: u64,
+    keys: &Keys,
+    mark: &mut u64,
+    facts: &mut Facts,
+) -> io::Result<Held> {
+    let (mut notes, mut begun, mut held) = (Notes::open(source, segment, keys)?, false, Held::new());
+    while let Some(Checkpoint { size, root, .. }) = notes.next(mark.saturating_sub(1), facts)? {
+        if begun && size < *mark {
+            facts.find(Class::BadSignature, *mark - 1, *mark - 1, None);
+        } else {
+            (*mark, begun) = (size, true);
+        }
+        if held.len() < MAX_HELD || held.contains_key(&size) {
+            let roots = held.entry(size).or_default();
+            if !roots.contains(&root) && roots.len() < MAX_ROOTS {
+                roots.push(root);
+            }
+        }
+    }
+    Ok(held)
+}
+
+/// What all checkpoints say by themselves, whatever the records are: the greatest size, and what is wrong with them.
+pub(crate) fn survey(source: &dyn Source, segments: &[u64], keys: &Keys) -> io::Result<Facts> {
+    let (mut facts, mut mark) = (Facts::default(), 0);
+    for segment in segments {
+        each(source, *segment, keys, &mut mark, &mut facts)?;
+    }
+    Ok(facts)
 }
 
 /// Reads the list, in the order of the files' names or, if that does not lead to the signed roots, in the order of what
@@ -148,9 +207,18 @@ struct Pass<'a> {
     keys: &'a Keys,
     sizes: &'a [u64],
     range: Range,
+    sealed: Range,
     facts: Facts,
     /// Segments before were lost: the range is a snapshot's, to be believed when a root matches.
     bridged: bool,
+}
+
+/// A segment among the others.
+struct Place {
+    segment: u64,
+    next: Option<u64>,
+    /// One past its last leaf.
+    end: u64,
 }
 
 fn ordered(
@@ -159,28 +227,34 @@ fn ordered(
     keys: &Keys,
     sizes: &[u64],
 ) -> io::Result<Result<List, NoList>> {
-    let mut pass = Pass { keys, sizes, range: Range::default(), facts: Facts::default(), bridged: false };
+    let mut pass = Pass {
+        keys,
+        sizes,
+        range: Range::default(),
+        sealed: Range::default(),
+        facts: Facts::default(),
+        bridged: false,
+    };
     let mut parts = Vec::new();
     for (at, segment) in segments.iter().enumerate() {
-        pass.bridge(source, *segment)?;
+        let before = at.checked_sub(1).and_then(|i| segments.get(i));
+        if *segment != before.map_or(0, |before| before.saturating_add(1)) {
+            pass.bridge(source, *segment)?;
+        }
         let file = source.open(&layout::name(*segment, LEAVES))?;
         let count = file.as_ref().map_or(Ok(0), |f| f.size())? / 32;
         let first = pass.range.size();
         parts.push(Part { first, count, file });
-        let last = at + 1 == segments.len();
-        if pass.segment(source, *segment, first + count, last)?.is_err() {
+        let place = Place { segment: *segment, next: segments.get(at + 1).copied(), end: first + count };
+        if pass.segment(source, &place)?.is_err() {
             return Ok(Err(NoList));
         }
     }
-    let Pass { mut facts, range, bridged, .. } = pass;
+    let Pass { facts, range, sealed, bridged, .. } = pass;
     if bridged && facts.sealed == 0 {
         return Ok(Err(NoList));
     }
-    if facts.signed == 0 {
-        facts.findings.retain(|f| f.class != Class::EpochGap);
-        facts.find(Class::EpochGap, 0, range.size().saturating_sub(1), None);
-    }
-    Ok(Ok(List { parts, size: range.size(), facts, block: Vec::new(), at: None }))
+    Ok(Ok(List { parts, size: range.size(), range, sealed, facts, block: Vec::new(), at: None }))
 }
 
 impl Pass<'_> {
@@ -200,39 +274,58 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn segment(
-        &mut self,
-        source: &dyn Source,
-        segment: u64,
-        end: u64,
-        last: bool,
-    ) -> io::Result<Result<(), NoList>> {
-        let mut leaves = io::BufReader::with_capacity(64 * 1024, Stream::open(source, segment, LEAVES)?);
-        let mut notes = Notes::open(source, segment, self.keys)?;
-        let start = self.range.size();
-        while let Some(checkpoint) = notes.next(self.range.size().saturating_sub(1), &mut self.facts)? {
-            if checkpoint.size > end {
-                // Signed and not there any more: at the log's end a cut, else no list.
-                if last {
-                    continue;
-                }
-                return Ok(Err(NoList));
+    fn segment(&mut self, source: &dyn Source, place: &Place) -> io::Result<Result<(), NoList>> {
+        let mut leaves =
+            io::BufReader::with_capacity(64 * 1024, Stream::open(source, place.segment, LEAVES)?);
+        let mut notes = Notes::open(source, place.segment, self.keys)?;
+        let (start, end) = (self.range.size(), place.end);
+        let mut open = start;
+        loop {
+            let size = self.range.size();
+            let about = size.saturating_sub(1);
+            let Some(checkpoint) = notes.next(about, &mut self.facts)? else { break };
+            if checkpoint.size > end && place.next.is_none() {
+                // Signed and not there any more: the log was cut.
+                continue;
             }
-            if checkpoint.size < start || checkpoint.size < self.range.size() {
-                return Ok(Err(NoList));
+            if checkpoint.size < start || checkpoint.size > end {
+                // It is either the checkpoint or the segment that stands elsewhere.
+                if !self.fits(source, place, start)? {
+                    return Ok(Err(NoList));
+                }
+                self.facts.find(Class::BadSignature, about, about, None);
+                continue;
+            }
+            if checkpoint.size < size {
+                self.facts.find(Class::BadSignature, about, about, None);
+                continue;
             }
             self.advance(&mut leaves, checkpoint.size)?;
-            if self.range.root() != checkpoint.root {
-                return Ok(Err(NoList));
+            let same = self.range.root() == checkpoint.root;
+            match same {
+                true => self.sealed = self.range.clone(),
+                // Two roots of one size are signed.
+                false if self.sealed.size() == checkpoint.size => {
+                    self.facts.find(Class::Fork, about, about, None);
+                }
+                false => return Ok(Err(NoList)),
             }
-            self.facts.sealed = self.facts.sealed.max(checkpoint.size);
+            self.facts.sealed = checkpoint.size;
+            open = checkpoint.size;
         }
         self.advance(&mut leaves, end)?;
-        if !last && notes.last != Some(end) && end > start {
-            let open = notes.last.unwrap_or(start);
+        if place.next.is_some() && end > open {
             self.facts.find(Class::EpochGap, open, end - 1, None);
         }
         Ok(Ok(()))
+    }
+
+    /// Whether the records say that the segment begins and ends where its leaves do.
+    fn fits(&self, source: &dyn Source, place: &Place, start: u64) -> io::Result<bool> {
+        let begins = |segment, seq| -> io::Result<bool> {
+            Ok(header(source, segment)?.is_some_and(|h| h.seq.0 == seq))
+        };
+        Ok(begins(place.segment, start)? && place.next.map_or(Ok(true), |next| begins(next, place.end))?)
     }
 
     fn advance(&mut self, leaves: &mut impl Read, to: u64) -> io::Result<()> {

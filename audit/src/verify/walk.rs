@@ -7,11 +7,11 @@ use std::io;
 
 use serde::Deserialize;
 
-use super::align::{Foreign, Seen, resolve};
+use super::align::{Foreign, Seen, resolve, without};
 use super::keys::Keys;
 use super::list::List;
 use super::source::{Source, Stream};
-use super::{Class, Facts, How, Warning};
+use super::{Class, Facts, Finding, How, Warning};
 use crate::entry::{Int, Kind};
 use crate::frame::{Frame, Frames};
 use crate::hash::Digest;
@@ -41,9 +41,23 @@ pub(crate) struct Light<'a> {
     pub(crate) seq: Option<Int>,
 }
 
-/// Reads the members of a record; `None` when it is no JSON object.
+/// Serde takes an array for a structure, too.
+fn object<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
+    body.trim_ascii_start().starts_with(b"{").then(|| serde_json::from_slice(body).ok()).flatten()
+}
+
+/// Reads the members of a record; `None` when it is no JSON object with these in their forms.
 pub(crate) fn light(body: &[u8]) -> Option<Light<'_>> {
-    serde_json::from_slice(body).ok()
+    object(body)
+}
+
+/// Whether it is a JSON object that does not name this log, whatever else it has.
+pub(crate) fn names_another(body: &[u8], log: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Named {
+        log: Option<serde_json::Value>,
+    }
+    object::<Named>(body).is_some_and(|n| n.log.as_ref().and_then(serde_json::Value::as_str) != Some(log))
 }
 
 /// What the records tell beside their order.
@@ -51,10 +65,13 @@ pub(crate) fn light(body: &[u8]) -> Option<Light<'_>> {
 pub(crate) struct Story {
     open: HashSet<String>,
     steps: u64,
+    /// Records that no start writes before the log's first checkpoint.
+    later: u64,
 }
 
 impl Story {
     pub(crate) fn add(&mut self, record: &Light<'_>) {
+        self.later += u64::from(!matches!(record.kind, Kind::Open | Kind::Recovered));
         match (record.kind, record.call.as_deref()) {
             (Kind::Intent, Some(call)) if self.open.len() < MAX_OPEN => {
                 self.open.insert(call.to_owned());
@@ -68,6 +85,7 @@ impl Story {
     }
 
     pub(crate) fn warn(self, facts: &mut Facts) {
+        facts.later = self.later;
         if self.steps > 0 {
             facts.warnings.push(Warning::ClockStep { count: self.steps });
         }
@@ -94,11 +112,22 @@ struct Walk<'a> {
     /// By how much the last rewritten record's number was off.
     shift: i128,
     budget: u64,
-    rewritten: Vec<(u64, u64)>,
+    /// Records that were changed and can be told.
+    marks: Vec<Mark>,
     /// Leaf hash of the line before.
     before: Digest,
-    flawed: Vec<(u64, How)>,
     more: bool,
+    sizes: &'a [u64],
+    receipts: &'a [(u64, Digest)],
+}
+
+/// Records of neighbouring lines that were changed in one manner.
+struct Mark {
+    line: u64,
+    first: u64,
+    last: u64,
+    class: Class,
+    how: Option<How>,
 }
 
 /// What a line is.
@@ -117,7 +146,7 @@ pub(crate) fn walk(
     segments: &[u64],
     keys: &Keys,
     list: List,
-    receipts: &[(u64, Digest)],
+    (sizes, receipts): (&[u64], &[(u64, Digest)]),
 ) -> io::Result<Facts> {
     let size = list.size;
     let mut walk = Walk {
@@ -131,10 +160,11 @@ pub(crate) fn walk(
         size,
         shift: 0,
         budget: BUDGET,
-        rewritten: Vec::new(),
+        marks: Vec::new(),
         before: keys.genesis(),
-        flawed: Vec::new(),
         more: false,
+        sizes,
+        receipts,
     };
     for (at, segment) in segments.iter().enumerate() {
         let last = at + 1 == segments.len();
@@ -153,11 +183,11 @@ pub(crate) fn walk(
             walk.line += 1;
             if walk.seen.foreign.len() + walk.seen.runs.len() > MAX_LISTED {
                 walk.more = true;
-                return walk.finish(receipts);
+                return walk.finish();
             }
         }
     }
-    walk.finish(receipts)
+    walk.finish()
 }
 
 impl Walk<'_> {
@@ -175,15 +205,15 @@ impl Walk<'_> {
                 }
                 let chained = record.as_ref().is_some_and(|r| r.prev == self.before);
                 match (is, flaw) {
-                    (_, Some(_)) => self.flawed.push((seq, How::Rot)),
-                    (Is::Rechained(_), None) if chained => widen(&mut self.rewritten, seq),
+                    (_, Some(_)) => self.mark(seq, Class::Edited, Some(How::Rot)),
+                    (Is::Rechained(_), None) if chained => self.mark(seq, Class::Rewritten, None),
                     // Its place was written anew, and not so that the chain would hold.
-                    (Is::Rechained(_), None) => self.flawed.push((seq, How::Edit)),
+                    (Is::Rechained(_), None) => self.mark(seq, Class::Edited, Some(How::Edit)),
                     _ => {}
                 }
             }
             Is::Foreign(claim, other) => {
-                let rot = flaw == Some(false) || record.is_none();
+                let rot = flaw == Some(false) || record.is_none_or(|r| r.seq.is_none());
                 // A damaged line may name anything.
                 self.foreign(claim, if rot { How::Rot } else { How::Edit }, other && !rot);
             }
@@ -213,12 +243,37 @@ impl Walk<'_> {
         if seq >= self.list.size && seq == self.size && self.follows(record)? {
             self.last = Some(leaf);
             self.size += 1;
+            self.behind(seq, leaf);
             return Ok(Is::Record(seq));
         }
         // Rot is nobody's rewriting.
         match if whole { self.rechained(body, seq)? } else { None } {
             Some(place) => Ok(Is::Rechained(place)),
             None => Ok(Is::Foreign(claim, false)),
+        }
+    }
+
+    /// The tree goes on behind the list.
+    fn behind(&mut self, seq: u64, leaf: Digest) {
+        self.list.facts.compare(self.receipts, seq, leaf);
+        let range = &mut self.list.range;
+        if range.size() == seq {
+            range.push(leaf);
+            if self.sizes.binary_search(&range.size()).is_ok() {
+                self.list.facts.roots.push((range.size(), range.root()));
+            }
+        }
+    }
+
+    fn mark(&mut self, seq: u64, class: Class, how: Option<How>) {
+        match self.marks.last_mut() {
+            Some(m)
+                if (m.class, m.how, m.last + 1) == (class, how, seq)
+                    && m.line + (seq - m.first) == self.line =>
+            {
+                m.last = seq;
+            }
+            _ => self.marks.push(Mark { line: self.line, first: seq, last: seq, class, how }),
         }
     }
 
@@ -255,43 +310,41 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    fn finish(mut self, receipts: &[(u64, Digest)]) -> io::Result<Facts> {
-        let mut conflicts = Vec::new();
-        for (seq, leaf) in receipts {
-            if self.list.get(*seq)?.is_some_and(|here| here != *leaf) {
-                conflicts.push(*seq);
+    fn finish(mut self) -> io::Result<Facts> {
+        for (seq, leaf) in self.receipts {
+            if let Some(here) = self.list.get(*seq)? {
+                self.list.facts.compare(&[(*seq, *leaf)], *seq, here);
             }
         }
         let mut facts = self.list.facts;
-        conflicts.into_iter().for_each(|seq| facts.find(Class::Fork, seq, seq, None));
         facts.records = self.line;
         facts.size = self.size;
         if self.more {
             facts.warnings.push(Warning::More);
         }
         let mut findings = resolve(&self.seen, self.size);
-        if let Some((first, _)) = self.rewritten.first().copied() {
-            for finding in findings.iter_mut().filter(|f| f.how.is_some() && f.first + 1 == first) {
+        // What is wrong with a copy is that it is there.
+        let copies: Vec<(u64, u64)> =
+            findings.iter().filter(|f| f.class == Class::Inserted).map(|f| (f.first, f.last)).collect();
+        let mut marks = Vec::new();
+        for mark in &self.marks {
+            let lines = vec![(mark.line, mark.line + (mark.last - mark.first))];
+            for (from, to) in without(lines, &copies) {
+                let place = |line: u64| mark.first + (line - mark.line);
+                let (first, last) = (place(from), place(to));
+                marks.push(Finding { class: mark.class, first, last, how: mark.how });
+            }
+        }
+        if let Some(rewritten) = marks.iter().find(|m| m.class == Class::Rewritten) {
+            for finding in findings.iter_mut().filter(|f| f.how.is_some() && f.first + 1 == rewritten.first) {
                 finding.how = Some(How::Rewrite);
             }
         }
         facts.findings.append(&mut findings);
-        for (first, last) in self.rewritten {
-            facts.find(Class::Rewritten, first, last, None);
-        }
-        for (seq, how) in self.flawed {
-            facts.find(Class::Edited, seq, seq, Some(how));
-        }
+        facts.findings.append(&mut marks);
         self.story.warn(&mut facts);
+        facts.later += u64::try_from(self.seen.foreign.len()).unwrap_or_default();
         Ok(facts)
-    }
-}
-
-/// Adds one to ranges that grow at their end.
-fn widen(ranges: &mut Vec<(u64, u64)>, seq: u64) {
-    match ranges.last_mut() {
-        Some((_, last)) if *last + 1 == seq => *last = seq,
-        _ => ranges.push((seq, seq)),
     }
 }
 

@@ -298,9 +298,11 @@ fn begin(head: &mut Head, sealer: &mut Sealer, first: Vec<Entry>) -> Result<(), 
     }
     head.file.sync().map_err(Error::io("syncing the segment"))?;
     let unsynced = std::mem::take(&mut head.unsynced);
-    sealer.absorb(head.offset, &unsynced.leaves).and_then(|()| sealer.sign(head.offset)).map_err(|fault| {
-        match fault {
+    sealer.absorb(head.offset, &unsynced.leaves).and_then(|()| sealer.sign(head.offset)).map_err(
+        |fault| match fault {
             Fault::Fatal(why) | Fault::Later(why) => failed(why),
-        }
-    })
+        },
+    )?;
+    // A log whose records go on has a checkpoint: without one a verifier takes it for stripped.
+    sealer.checkpoints.file.sync().map_err(Error::io("syncing checkpoints"))
 }

@@ -240,7 +240,8 @@ impl Base {
     }
 }
 
-fn expect(mut case: Case, verdict: &'static str, findings: &[(&'static str, u64, u64)]) -> Case {
+/// The case with what a verifier must say.
+pub(crate) fn expect(mut case: Case, verdict: &'static str, findings: &[(&'static str, u64, u64)]) -> Case {
     case.verdict = verdict;
     case.exit = match verdict {
         "OK" => 0,

@@ -10,6 +10,7 @@ mod faults;
 mod format;
 mod kill;
 mod log;
+mod oddities;
 mod power;
 mod proofs;
 mod support;

@@ -5,6 +5,7 @@ use tollgate_audit::frame::line;
 use tollgate_audit::verify::{Report, verify};
 
 use crate::corpus::*;
+use crate::oddities::oddities;
 use crate::support::*;
 
 fn words(report: &Report) -> Vec<(String, u64, u64)> {
@@ -130,6 +131,13 @@ fn g5_cases_say_what_a_second_verifier_must_find() {
 fn z11_side_files_keys_and_seals() {
     for shape in [ONE, MANY] {
         sides(&base(shape)).iter().for_each(Case::check);
+    }
+}
+
+#[test]
+fn z11_side_files_that_are_damaged_in_odd_ways() {
+    for shape in [ONE, MANY] {
+        oddities(&base(shape)).iter().for_each(Case::check);
     }
 }
 

@@ -64,3 +64,10 @@ fn z7_the_worst_order_takes_no_time() {
     let all = resolve(&seen, 60_000);
     assert!(all.iter().all(|f| f.class == Class::Moved));
 }
+
+#[test]
+fn z11_findings_that_overlap_are_one() {
+    let find = |first, last| Finding { class: Class::EpochGap, first, last, how: None };
+    let merged = merge(vec![find(36, 55), find(36, 36), find(60, 61), find(50, 57), find(62, 62)]);
+    assert_eq!(merged, [find(36, 57), find(60, 62)]);
+}
