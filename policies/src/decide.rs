@@ -97,6 +97,18 @@ pub(crate) trait Witness {
     fn scopes(&mut self, by: By, held: bool);
 }
 
+/// Whether a URI has a segment `.` or `..`, spelled plainly or percent-encoded once or more, between slashes of either
+/// kind: what a pattern says of its beginning is then not what a server makes of it (RFC 3986 section 5.2.4).
+fn climbs(uri: &str) -> bool {
+    let mut text = uri.to_ascii_lowercase();
+    while text.contains("%25") {
+        text = text.replace("%25", "%");
+    }
+    let plain = text.replace("%2e", ".").replace("%2f", "/").replace("%5c", "/").replace('\\', "/");
+    let path = plain.split(['?', '#']).next().unwrap_or_default();
+    path.split('/').any(|segment| matches!(segment, "." | ".."))
+}
+
 /// Nobody looks.
 pub(crate) struct Nobody;
 
@@ -143,6 +155,9 @@ impl Task {
     /// All patterns that match the entry, sorted; none when that could not be told.
     fn matching(&self, entry: &Entry<'_>) -> Option<Matched> {
         if entry.exposed.len() > MAX_NAME || entry.own.len() > MAX_NAME {
+            return None;
+        }
+        if entry.kind == Kind::Resource && climbs(entry.own) {
             return None;
         }
         let mut all = Matched::new();

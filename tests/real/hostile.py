@@ -3,6 +3,16 @@
 import time
 
 
+def settled(ask):
+    """The answer once the issuer was asked: a key id that no fetch may be started for yet is a 503 till then."""
+    until = time.monotonic() + 20
+    answer = ask()
+    while answer.status == 503 and time.monotonic() < until:
+        time.sleep(float(answer.headers.get("retry-after", "1")) / 4)
+        answer = ask()
+    return answer
+
+
 def flawed(where, stranger) -> dict:
     """The `Authorization` of each case, by what is wrong with it. `stranger` is an authorization server that the
     gateway doesn't know."""
@@ -63,7 +73,7 @@ def judge(rows, where, stranger, rpc) -> None:
     good = answer.status == 401 and asked.get("resource_metadata") == wanted and "error" not in asked
     row("none: 401 without an error", answer, good and "mcp.read" in asked.get("scope", "").split())
     for what, authorization in flawed(where, stranger).items():
-        answer = call(authorization)
+        answer = settled(lambda credential=authorization: call(credential))
         asked = answer.challenge()
         token = authorization.partition(" ")[2]
         quiet = len(token) < 8 or token.encode() not in answer.body

@@ -40,6 +40,8 @@ def main() -> int:
         if "client_secret" in context:
             os.environ["LEG_SECRET"] = context["client_secret"]
             suite["auth"], more["auth"] = credential(server, context), {"egress": {"loopback": True}}
+        # The suite sends arguments that its tools' schemas do not allow (null), to see what becomes of the headers.
+        suite["check_arguments"] = False
         part, url = parts.gateway({"suite": suite}, **more)
         code = client(f"{url}/servers/suite/mcp")
         if code:

@@ -144,6 +144,8 @@ class Parts:
                 # The gateway hands nothing on to a child by itself; the mark says whose child it is.
                 server["env"] = {**server.get("env", {}), **mark}
         config = {"listen": "127.0.0.1:0", "admin": {"listen": "127.0.0.1:0"}, "servers": servers, **more}
+        # Several gateways stand in one folder: each has a journal of its own.
+        config.setdefault("audit", {"dir": f"audit-{self.names}"})
         file = self.folder / f"gateway-{self.names}.yaml"
         file.write_text(json.dumps(config, indent=2))
         part = self.start("gateway", [place("TOLLGATE_BIN"), "serve", "--config", file], cwd=self.folder)

@@ -199,6 +199,10 @@ impl Asking<'_> {
     fn call(&self, kind: EntryKind, method: &'static str) -> Result<Routed, Reject> {
         let member = kind.id_member();
         let mut params = self.members();
+        if let Some(twin) = params.iter().find_map(|(key, _)| twin_of(key)) {
+            let text = format!("params has a member that differs from '{twin}' in letter case alone");
+            return Err(Reject::new(Why::Params, text));
+        }
         let name = params.iter().find(|(key, _)| &**key == member).and_then(|(_, value)| value.string());
         let name =
             name.ok_or_else(|| Reject::new(Why::Params, format!("params.{member} must be a string")))?;
@@ -244,6 +248,14 @@ impl Asking<'_> {
     fn locate(&self, kind: EntryKind, name: &str) -> Result<(Arc<Member>, String), Reject> {
         locate(self.catalog, self.only, kind, name).ok_or_else(|| unknown(self.era, kind, name))
     }
+}
+
+/// The specification's member that a key differs from in letter case alone: some parsers would take it for that member
+/// and obey it in its place (CVE-2026-27896).
+fn twin_of(key: &str) -> Option<&'static str> {
+    const KNOWN: [&str; 8] =
+        ["name", "arguments", "uri", "_meta", "ref", "argument", "inputResponses", "requestState"];
+    KNOWN.into_iter().find(|known| *known != key && known.eq_ignore_ascii_case(key))
 }
 
 /// Another value for a member that is there.

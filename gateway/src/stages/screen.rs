@@ -259,6 +259,13 @@ impl Screen {
                 if !may || !(asks || state) {
                     return Err(Reject::broken(server, "input_required where it can't be"));
                 }
+                if requests
+                    .iter()
+                    .flat_map(|all| all.view())
+                    .any(|one| one.name().starts_with("dev.tollgate/"))
+                {
+                    return Err(Reject::broken(server, "a question under a name of the gateway's own"));
+                }
                 // A client is only asked for what it declared (mrtr.mdx, server requirement 7).
                 let declared = |request: &Raw| match request.get("method").and_then(|m| m.string()).as_deref()
                 {

@@ -298,3 +298,21 @@ proptest! {
         prop_assert_eq!(decide(&task, &caller(&[]), &tool(&name), Some("{}")), want);
     }
 }
+
+#[test]
+fn a_uri_that_climbs_is_no_resource_of_a_pattern() {
+    for uri in [
+        "file:///srv/docs/../../etc/passwd",
+        "file:///srv/docs/..%2f..%2fetc/passwd",
+        "file:///srv/docs/%2e%2e/%2E%2e/etc",
+        "file:///srv/docs/%252e%252e/etc",
+        "file:///srv/docs/..\\..\\etc",
+        "file:///srv/./docs",
+        "file:///srv/docs/..",
+    ] {
+        assert!(climbs(uri), "{uri}");
+    }
+    for uri in ["file:///srv/docs/a..b/.c", "docs://x?path=../y", "ui://a/b.html#..", "file:///...", "x"] {
+        assert!(!climbs(uri), "{uri}");
+    }
+}

@@ -32,7 +32,8 @@ pub(super) struct Scan<'t> {
 
 impl<'t> Scan<'t> {
     pub(super) fn new(text: &'t [u8]) -> Scan<'t> {
-        let runs = [const { 0..0 }; Alphabet::COUNT];
+        // Nothing is known yet, also not of the text's beginning.
+        let runs = [const { usize::MAX..usize::MAX }; Alphabet::COUNT];
         Scan { text, hits: Vec::new(), steps: 0, runs, pem_end: None, done: 0 }
     }
 

@@ -113,6 +113,21 @@ fn x2_patterns_that_compile_to_too_much_are_refused() {
 }
 
 #[test]
+fn x3_a_token_at_the_very_beginning_of_a_text_is_found() {
+    let redactor = full();
+    let token = make::jwt(&mut Random(7));
+    for text in [
+        format!(r#"{{"v":"{token}"}}"#),
+        format!(r#"{{"v":"{token} and more"}}"#),
+        format!(r#"{{"{token}":1}}"#),
+        format!(r#"["{token}"]"#),
+    ] {
+        assert!(!json(&redactor, &text).contains(&token), "{text}");
+    }
+    assert!(!redactor.text(&token).counts.is_empty());
+}
+
+#[test]
 fn all_flaws_of_a_spec_are_told_at_once() {
     let spec = Spec {
         groups: vec!["secrets".into(), "sekrets".into()],

@@ -6,6 +6,9 @@ use super::super::{Options, Source, check_text};
 
 const FULL: &str = include_str!("../../../../examples/full.yaml");
 
+/// What means something to YAML, and what is none.
+const MARKS: &[u8] = b"{}[]:,#&*!|>'\"%@`-?\n\0\xff 9a";
+
 /// A small generator (xorshift): the damage is the same in every run.
 struct Random(u64);
 
@@ -23,7 +26,7 @@ fn damaged(random: &mut Random) -> Vec<u8> {
     for _ in 0..=random.below(3) {
         let at = random.below(text.len());
         match random.below(4) {
-            0 => text[at] = *b"{}[]:,#&*!|>'\"%@`-?\n\0\xff 9a".get(random.below(26)).unwrap(),
+            0 => text[at] = MARKS[random.below(MARKS.len())],
             1 => drop(text.remove(at)),
             2 => text.truncate(at.max(1)),
             _ => {

@@ -50,6 +50,11 @@ pub(super) fn check(
             amount(context.size(at, Some(raw), 1, 0..=1 << 50))
         };
         add.all(Unit::Bytes, budget, &at.key("budget_bytes"), (&read, context));
+        if raw.result_bytes.is_none() {
+            // What a call may take at most is set aside before it, or calls at once would share one budget.
+            let fix = "set `result_bytes` too: so much is set aside before each call";
+            context.problem(&at.key("budget_bytes"), "no bound on what one call takes", fix);
+        }
     }
     let runs = at.key("budget_runs_per_day");
     let runs = context.count(&runs, raw.budget_runs_per_day, RUNS_PER_DAY, 1..=1_000_000);
