@@ -15,12 +15,24 @@ pub fn array(digest: &Digest) -> [u8; 32] {
     array
 }
 
+/// In hexadecimal, small letters.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// One name for two things: equal again only when both are.
+pub fn mixed(mut one: [u8; 32], other: [u8; 32]) -> [u8; 32] {
+    one.iter_mut().zip(other).for_each(|(to, from)| *to ^= from);
+    one
+}
+
 #[cfg(test)]
 mod tests {
-    use super::sha256;
+    use super::{hex, sha256};
 
     #[test]
     fn the_digest_of_nothing_is_the_published_one() {
         assert_eq!(sha256(b"").first_chunk(), Some(&[0xe3, 0xb0, 0xc4, 0x42]));
+        assert_eq!(hex(&[0xe3, 0x0b]), "e30b");
     }
 }

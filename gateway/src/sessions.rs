@@ -3,7 +3,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,6 +15,7 @@ use mcp::meta::LogLevel;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use crate::ports::clock::since_epoch;
 use crate::ports::upstream::Client;
 use crate::seal::{Sealer, Use};
 
@@ -200,7 +201,7 @@ fn encode(session: &Session, owner: Owner<'_>, expires: u64) -> Raw {
 }
 
 fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+    since_epoch(time).as_secs()
 }
 
 #[cfg(test)]

@@ -100,13 +100,45 @@ pub(crate) trait Witness {
 /// Whether a URI has a segment `.` or `..`, spelled plainly or percent-encoded once or more, between slashes of either
 /// kind: what a pattern says of its beginning is then not what a server makes of it (RFC 3986 section 5.2.4).
 fn climbs(uri: &str) -> bool {
-    let mut text = uri.to_ascii_lowercase();
-    while text.contains("%25") {
-        text = text.replace("%25", "%");
+    let path = uri.split(['?', '#']).next().unwrap_or_default();
+    // Most have neither, and each entry of a list is asked.
+    if !path.contains(['%', '\\']) {
+        return path.split('/').any(is_dots);
     }
-    let plain = text.replace("%2e", ".").replace("%2f", "/").replace("%5c", "/").replace('\\', "/");
-    let path = plain.split(['?', '#']).next().unwrap_or_default();
-    path.split('/').any(|segment| matches!(segment, "." | ".."))
+    let plain = unescaped(path);
+    plain.split('/').any(is_dots)
+}
+
+fn is_dots(segment: &str) -> bool {
+    matches!(segment, "." | "..")
+}
+
+/// Dots and slashes in one spelling, in one pass: `%25` before the digits stands for another `%`, however often.
+fn unescaped(path: &str) -> String {
+    let mut plain = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(first) = rest.chars().next() {
+        rest = rest.get(first.len_utf8()..).unwrap_or_default();
+        if first == '\\' {
+            plain.push('/');
+            continue;
+        }
+        if first == '%' {
+            while let Some(more) = rest.strip_prefix("25") {
+                rest = more;
+            }
+            let digits = rest.get(..2).unwrap_or_default().to_ascii_lowercase();
+            if let Some(meant) =
+                [("2e", '.'), ("2f", '/'), ("5c", '/')].iter().find(|(code, _)| *code == digits)
+            {
+                plain.push(meant.1);
+                rest = rest.get(2..).unwrap_or_default();
+                continue;
+            }
+        }
+        plain.push(first);
+    }
+    plain
 }
 
 /// Nobody looks.

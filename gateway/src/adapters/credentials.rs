@@ -6,7 +6,7 @@ mod granted;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use auth::outgoing::{About, AssertionKey};
 use http::{HeaderName, HeaderValue, header};
@@ -14,7 +14,7 @@ use http::{HeaderName, HeaderValue, header};
 use self::granted::Granted;
 use crate::adapters::outbound::{Fetcher, Watched};
 use crate::config::{self, Outgoing, Secret, assertion_key};
-use crate::ports::clock::Clock;
+use crate::ports::clock::{Clock, since_epoch};
 use crate::ports::upstream::{Behalf, Fault, FaultKind};
 
 /// Tokens kept for one server.
@@ -125,7 +125,7 @@ fn sign(
     let id = uuid::Uuid::now_v7().to_string();
     let about =
         About { issuer: &spec.issuer, server: &spec.audience, task: &behalf.task, run: &behalf.run, id: &id };
-    let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = since_epoch(now).as_secs();
     let principal = &behalf.who.principal;
     let lifetime: Duration = spec.lifetime;
     let signed = key.sign(&auth::outgoing::Assertion { principal, about, now, lifetime });

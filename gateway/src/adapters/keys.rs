@@ -10,7 +10,7 @@ mod tests;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -29,6 +29,7 @@ use self::source::Source;
 use crate::adapters::outbound::Watched;
 use crate::config::{self, ClientCertificates, FixedToken};
 use crate::digest::sha256;
+use crate::ports::clock::since_epoch;
 use crate::ports::keys::{Denied, Keys};
 use crate::who::Who;
 
@@ -112,7 +113,7 @@ fn invalid(error: TokenError) -> Denied {
 #[async_trait]
 impl Keys for Keyring {
     async fn present(&self, token: &str, now: SystemTime) -> Result<Arc<Who>, Denied> {
-        let secs = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let secs = since_epoch(now).as_secs();
         let digest = sha256(token.as_bytes());
         if let Some(who) = self.remembered(&digest, secs, self.started.elapsed()) {
             return Ok(who);

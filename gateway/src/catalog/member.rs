@@ -16,6 +16,7 @@ use super::manifest::{Listed, Manifest, Naming, expose};
 use super::slot::{Look, MIN_INTERVAL, Slot};
 use super::{Changed, Owners, PATIENCE, reader};
 use crate::config::{Lists, Server};
+use crate::digest::{hex, mixed};
 use crate::ports::upstream::{Change, Client, Facts, Fault, FaultKind, SessionKey, Upstream};
 
 /// Different sets of client capabilities whose lists are kept.
@@ -206,12 +207,11 @@ impl Member {
     fn cell(&self, kind: EntryKind, client: &Client) -> Arc<Cell> {
         // The name of the client is not part of what a list may depend on.
         let cell = || Arc::new(Cell { client: Mutex::new(client.clone()), slot: Mutex::default() });
-        let mut variant = client.variant;
         if !self.spec.per_principal() {
-            return self.slots.lock().get_or_insert((kind, variant), cell).clone();
+            return self.slots.lock().get_or_insert((kind, client.variant), cell).clone();
         }
         // What the server shows to one caller is that caller's alone, and is read with the caller's newest credential.
-        variant.iter_mut().zip(client.behalf.variant()).for_each(|(to, from)| *to ^= from);
+        let variant = mixed(client.variant, client.behalf.variant());
         let cell = self.slots.lock().get_or_insert((kind, variant), cell).clone();
         cell.client.lock().clone_from(client);
         cell
@@ -324,7 +324,7 @@ impl Member {
         let slots = self.slots.lock();
         let (_, cell) = slots.iter().find(|((of, _), _)| *of == kind)?;
         let slot = cell.slot.lock();
-        slot.last().0.map(|manifest| manifest.digest.iter().map(|byte| format!("{byte:02x}")).collect())
+        slot.last().0.map(|manifest| hex(&manifest.digest))
     }
 
     /// Numbers of usable entries, entries left out with their reasons, and the last failure: for `/status`.

@@ -7,7 +7,6 @@ mod limits;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
 use clap::Args;
 use policies::select::{NoTask, TaskOffer};
@@ -17,7 +16,7 @@ use policies::{Decision, Entry, Hints, Kind, Subject};
 use super::{load, principal, task_known};
 use crate::assemble;
 use crate::config::{Checked, Options, Server, Task};
-use crate::ports::clock::{Clock as _, SystemClock};
+use crate::ports::clock::{Clock as _, SystemClock, unix_seconds};
 use crate::profiles::Profiles;
 use crate::who::Who;
 use ask::Told;
@@ -146,7 +145,7 @@ struct Call<'a> {
 impl Call<'_> {
     fn decide(&self, args: &ExplainArgs, out: &mut dyn Write) -> io::Result<bool> {
         let (task, profile) = (self.task, &self.task.profile);
-        let subject = Subject { caller: &self.who.caller, run: RUN, now: now() };
+        let subject = Subject { caller: &self.who.caller, run: RUN, now: unix_seconds(SystemClock.now()) };
         let found = profile.task.explain(&subject, self.loopback, &self.entry, args.args.as_deref());
         let place = |by: By| task.place(&by.path());
         let lines = found.lines(place);
@@ -216,10 +215,4 @@ fn caller(who: &Who) -> String {
         }
     };
     shown.chars().filter(|c| !c.is_control()).collect()
-}
-
-/// Seconds since 1970 UTC.
-fn now() -> i64 {
-    let since = SystemClock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

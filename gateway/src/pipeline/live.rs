@@ -3,7 +3,7 @@
 //! client's goes on for the grace period, since a lost connection is no cancellation there.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::answer_to;
 use super::start::Asking;
 use crate::inflight;
+use crate::ports::clock::since_epoch;
 use crate::ports::journal::{Ending, Settling};
 use crate::ports::upstream::{Answer, Event, Fault, FaultKind};
 use crate::reject::{Reject, Why};
@@ -52,7 +53,7 @@ pub struct Parts {
 
 /// When a stream of this caller is cut: when its credential has ended and the grace after it.
 pub fn ends(who: &Who, now: SystemTime, grace: Duration) -> Option<Instant> {
-    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = since_epoch(now);
     let end = Duration::from_secs(who.principal.expires()?).saturating_add(grace);
     Instant::now().checked_add(end.saturating_sub(now))
 }

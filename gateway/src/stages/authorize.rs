@@ -3,7 +3,7 @@
 //! one.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use mcp::entry::EntryKind;
 use mcp::json::{Key, ObjectWriter, Raw};
@@ -13,6 +13,7 @@ use policies::{By, Decision, Entry, Hints, Kind, Subject};
 
 use crate::catalog::manifest::Listed;
 use crate::catalog::member::{Found, Member, Name};
+use crate::ports::clock::unix_seconds;
 use crate::profiles::Party;
 use crate::reject::{Reject, Why};
 use crate::stages::decode;
@@ -118,13 +119,13 @@ pub async fn authorize(bound: &Bound, mut target: Target, now: SystemTime) -> Re
     let case = Case {
         party: bound.identified.party.clone(),
         run: Arc::clone(&bound.run.id),
-        now: now.duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX)),
+        now: unix_seconds(now),
         member: Arc::clone(&target.member),
         kind: target.kind,
         exposed,
         own: target.own.clone(),
         found: found.clone(),
-        arguments: arguments(&target),
+        arguments: target.arguments().cloned(),
         call: target.method == method::TOOLS_CALL,
     };
     let open = bound.identified.party.profile.task.is_open() && !target.member.spec.policy.check_arguments;
@@ -139,11 +140,6 @@ pub async fn authorize(bound: &Bound, mut target: Target, now: SystemTime) -> Re
         Verdict::Refused(reject) => Err(reject),
         Verdict::Go { by, confirm, exposed } => Ok(Permitted { target, found, exposed, by, confirm }),
     }
-}
-
-/// The call's arguments, as they are sent.
-pub fn arguments(target: &Target) -> Option<Raw> {
-    target.params.iter().find(|(key, _)| &**key == "arguments").map(|(_, value)| value.clone())
 }
 
 /// The manifest entry of a tool or prompt. A name that the task hides is never looked for at the server: the answer

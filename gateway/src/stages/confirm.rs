@@ -5,7 +5,7 @@
 pub mod ask;
 mod carry;
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use mcp::era::Era;
 use mcp::json::{Key, Raw};
@@ -14,11 +14,12 @@ use policies::confirm::{Answer, Call, KEY, State};
 use policies::task::Fallback;
 
 pub use self::carry::Carry;
-use crate::digest::sha256;
+use crate::digest::{hex, sha256};
+use crate::ports::clock::unix_seconds;
 use crate::ports::nonces::{Forgetful, Nonces};
 use crate::reject::{Reject, Why};
 use crate::seal::{Sealer, Use};
-use crate::stages::authorize::{self, Permitted};
+use crate::stages::authorize::Permitted;
 use crate::stages::limit::Rated;
 use crate::stages::session::Bound;
 
@@ -78,7 +79,7 @@ pub async fn confirm(desk: &Desk<'_>, bound: &Bound, rated: Rated) -> Result<Nex
             false => Ok(Next::Go(Box::new(Confirmed { permitted, carry: None }))),
         };
     }
-    let text = param(&permitted, STATE).and_then(|state| state.string());
+    let text = permitted.target().param(STATE).and_then(|state| state.string());
     let state = text.as_ref().and_then(|text| desk.sealer.open(Use::Confirm, text));
     match (state, text) {
         (Some(plain), _) => {
@@ -117,9 +118,9 @@ async fn answered(
     let carry = Carry::of(bound, permitted);
     let state = std::str::from_utf8(plain).unwrap_or_default();
     let state = State::decode(state).map_err(|why| void(why.public()))?;
-    let now = seconds(desk.now);
+    let now = unix_seconds(desk.now);
     state.goes_with(&carry.call(), now, desk.nonces.replica()).map_err(|why| void(why.public()))?;
-    let responses = param(permitted, RESPONSES);
+    let responses = permitted.target().param(RESPONSES);
     if state.confirmed {
         spend(desk, &state, now).await?;
         strip(permitted);
@@ -193,20 +194,10 @@ fn strip(permitted: &mut Permitted) {
     });
 }
 
-fn param(permitted: &Permitted, name: &str) -> Option<Raw> {
-    permitted.target().params.iter().find(|(key, _)| &**key == name).map(|(_, value)| value.clone())
-}
-
 /// A digest of the arguments, byte for byte.
 fn digest(permitted: &Permitted) -> String {
-    let arguments = authorize::arguments(permitted.target());
-    let digest = sha256(arguments.as_ref().map_or(b"{}".as_slice(), |raw| raw.bytes()));
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn seconds(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    i64::try_from(since).unwrap_or(i64::MAX)
+    let arguments = permitted.target().arguments();
+    hex(&sha256(arguments.map_or(b"{}".as_slice(), |raw| raw.bytes())))
 }
 
 /// The parts of a call that a state is bound to.

@@ -88,7 +88,7 @@ pub fn forward(metered: Metered, ask: Ask) -> Exchange {
 
 fn start(permitted: &Permitted, ask: &Ask) -> Starting {
     let target = permitted.target();
-    let arguments = target.params.iter().find(|(key, _)| &**key == "arguments").map(|(_, value)| value);
+    let arguments = target.arguments();
     let entry = permitted.found().and_then(|found| found.entry());
     let mut params = entry.map(|entry| entry.params.build(arguments)).unwrap_or_default();
     let built = |name: &str| params.iter().any(|(ours, _)| ours.eq_ignore_ascii_case(name));

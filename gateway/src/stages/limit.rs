@@ -4,7 +4,7 @@
 pub mod spending;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use mcp::method;
 use parking_lot::Mutex;
@@ -14,6 +14,7 @@ use policies::price::Price;
 use policies::rate::{Applies, Per, Quota, Who};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::ports::clock::unix_seconds;
 use crate::ports::limiter::{Limiter, Refused, Reservation};
 use crate::profiles::Party;
 use crate::reject::{Reject, Why};
@@ -197,8 +198,7 @@ impl Limits {
     }
 
     fn now(&self, wall: SystemTime) -> i64 {
-        let seconds = wall.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        self.steady.lock().now(i64::try_from(seconds).unwrap_or(i64::MAX))
+        self.steady.lock().now(unix_seconds(wall))
     }
 }
 

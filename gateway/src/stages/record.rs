@@ -4,7 +4,6 @@
 //! journal is strict its outcome before the answer.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use mcp::era::Era;
 use mcp::json::Raw;
 use metrics::Metrics;
 use policies::By;
-use policies::flaw::Step;
+use policies::flaw::Path;
 use policies::price::{Measured, Price, Reported};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -131,7 +130,7 @@ impl Ledger {
     /// The journal takes no record: then the call must not be sent.
     pub async fn intent(&mut self, permitted: &Permitted) -> Result<(), Reject> {
         let target = permitted.target();
-        let args = target.params.iter().find(|(key, _)| &**key == "arguments").map(|(_, args)| args);
+        let args = target.arguments();
         let rule = rule(permitted.by());
         let intent = |about| Intent {
             about,
@@ -273,14 +272,10 @@ fn unavailable(Unavailable(why): Unavailable) -> Reject {
 
 /// The part of the task that decided, as a path below it; `open` when there are no tasks.
 fn rule(by: By) -> String {
-    let mut text = String::new();
-    for step in by.path() {
-        let _ = match step {
-            Step::Key(key) => write!(text, "{}{key}", if text.is_empty() { "" } else { "." }),
-            Step::Index(at) => write!(text, "[{at}]"),
-        };
+    match by.path().as_slice() {
+        [] => "open".into(),
+        path => Path(path).to_string(),
     }
-    if text.is_empty() { "open".into() } else { text }
 }
 
 /// A call whose outcome can't be recorded: what it gave is withheld.

@@ -71,6 +71,18 @@ pub struct Target {
     pub params: Vec<(Key, Raw)>,
 }
 
+impl Target {
+    /// A member of its params.
+    pub fn param(&self, name: &str) -> Option<&Raw> {
+        self.params.iter().find(|(key, _)| &**key == name).map(|(_, value)| value)
+    }
+
+    /// The call's arguments, as they are sent.
+    pub fn arguments(&self) -> Option<&Raw> {
+        self.param("arguments")
+    }
+}
+
 /// The one server of an endpoint; None for all.
 ///
 /// # Errors
@@ -198,11 +210,7 @@ struct Asking<'a> {
 impl Asking<'_> {
     fn call(&self, kind: EntryKind, method: &'static str) -> Result<Routed, Reject> {
         let member = kind.id_member();
-        let mut params = self.members();
-        if let Some(twin) = params.iter().find_map(|(key, _)| twin_of(key)) {
-            let text = format!("params has a member that differs from '{twin}' in letter case alone");
-            return Err(Reject::new(Why::Params, text));
-        }
+        let mut params = self.members()?;
         let name = params.iter().find(|(key, _)| &**key == member).and_then(|(_, value)| value.string());
         let name =
             name.ok_or_else(|| Reject::new(Why::Params, format!("params.{member} must be a string")))?;
@@ -234,15 +242,23 @@ impl Asking<'_> {
             let value = if &*key == member { Raw::from_str_value(&own) } else { value };
             renamed.raw_key(&key, &value);
         }
-        let mut params = self.members();
+        let mut params = self.members()?;
         put(&mut params, "ref", &renamed.finish());
         let (era, merged, method) = (self.era, self.only.is_none(), method::COMPLETE);
         Ok(Routed::Call(Box::new(Target { era, params, member: server, method, kind, name, own, merged })))
     }
 
     /// `params` without `_meta`.
-    fn members(&self) -> Vec<(Key, Raw)> {
-        self.params.into_iter().flat_map(Raw::members).filter(|(key, _)| &**key != "_meta").collect()
+    fn members(&self) -> Result<Vec<(Key, Raw)>, Reject> {
+        let all = self.params.into_iter().flat_map(Raw::members).filter(|(key, _)| &**key != "_meta");
+        let params: Vec<(Key, Raw)> = all.collect();
+        match params.iter().find_map(|(key, _)| twin_of(key)) {
+            None => Ok(params),
+            Some(twin) => {
+                let text = format!("params has a member that differs from '{twin}' in letter case alone");
+                Err(Reject::new(Why::Params, text))
+            }
+        }
     }
 
     fn locate(&self, kind: EntryKind, name: &str) -> Result<(Arc<Member>, String), Reject> {

@@ -306,6 +306,7 @@ fn a_uri_that_climbs_is_no_resource_of_a_pattern() {
         "file:///srv/docs/..%2f..%2fetc/passwd",
         "file:///srv/docs/%2e%2e/%2E%2e/etc",
         "file:///srv/docs/%252e%252e/etc",
+        "file:///srv/docs/%2525252E.%25255Cetc",
         "file:///srv/docs/..\\..\\etc",
         "file:///srv/./docs",
         "file:///srv/docs/..",

@@ -2,7 +2,7 @@
 //! own token goes into an exchange and nowhere else.
 
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use auth::client::Client;
 use auth::outgoing::{self, CacheKey, Credential, Grant, GrantError, MAX_GRANT, Need, TokenCache};
@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout};
 use super::{Issue, TOKENS, no_credential};
 use crate::adapters::outbound::Watched;
 use crate::config::Grantor;
+use crate::ports::clock::since_epoch;
 use crate::ports::upstream::{Behalf, Fault, FaultKind};
 
 /// The longest that a request waits for another's flight.
@@ -106,7 +107,7 @@ impl Granted {
 
     /// How long the caller's own token still lives.
     fn left(&self, behalf: &Behalf) -> Duration {
-        let now = self.issue.clock.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now = since_epoch(self.issue.clock.now()).as_secs();
         let left = behalf.who.principal.expires().map(|end| Duration::from_secs(end.saturating_sub(now)));
         left.unwrap_or(LONGEST_EXCHANGED).min(LONGEST_EXCHANGED)
     }

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::flight::Flight;
 use super::handshake::Failed;
 use crate::adapters::child::Backoff;
+use crate::digest::mixed;
 use crate::ports::upstream::{Client, SessionKey};
 
 /// Entries kept per server.
@@ -34,9 +35,8 @@ impl Key {
     }
 
     /// The same for one caller's credential alone.
-    pub(super) fn of(mut self, caller: [u8; 32]) -> Key {
-        self.variant.iter_mut().zip(caller).for_each(|(to, from)| *to ^= from);
-        self
+    pub(super) fn of(self, caller: [u8; 32]) -> Key {
+        Key { variant: mixed(self.variant, caller), ..self }
     }
 
     /// Whether lists are read through this entry.

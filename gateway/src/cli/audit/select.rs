@@ -2,7 +2,6 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
 
 use audit::clock::rfc3339;
 use audit::entry::Kind;
@@ -14,7 +13,7 @@ use jiff::Timestamp;
 
 use super::Failure;
 use crate::config::duration;
-use crate::ports::clock::{Clock as _, SystemClock};
+use crate::ports::clock::{Clock as _, SystemClock, since_epoch};
 
 /// A log and where it is.
 pub(super) struct Log {
@@ -147,7 +146,7 @@ pub(super) fn time(text: &str) -> Result<String, String> {
     }
     let ago = duration(text).filter(|_| text.ends_with(|c: char| c.is_ascii_alphabetic()));
     let ago = ago.ok_or("no time: write 2026-11-30T12:00:00Z, 2026-11-30, or how long ago: 15m, 24h, 7d")?;
-    let now = SystemClock.now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let now = since_epoch(SystemClock.now());
     Ok(rfc3339(u64::try_from(now.saturating_sub(ago).as_millis()).unwrap_or(0)))
 }
 

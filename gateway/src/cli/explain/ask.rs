@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp::entry::EntryKind;
-use mcp::json::Raw;
 use policies::Hints;
 
 use crate::assemble;
@@ -43,25 +42,10 @@ pub(super) fn ask(
         let manifest = member.manifest(EntryKind::Tool, &assemble::nobody(), PATIENCE).await;
         let found = manifest.map_err(|fault| format!("server {}: {}", server.id, fault.detail)).map(|list| {
             let entry = list.by_exposed(tool)?;
-            Some(Told { own: entry.own.clone(), hints: hints(&entry.raw) })
+            Some(Told { own: entry.own.clone(), hints: entry.hints })
         });
         gate.draining.cancel();
         assemble::shut_down(&gate, assemble::LAST_WORDS).await;
         found
     })
-}
-
-fn hints(tool: &Raw) -> Hints {
-    let said = tool.get("annotations");
-    let hint = |key: &str| match said.as_ref()?.get(key)?.as_str() {
-        "true" => Some(true),
-        "false" => Some(false),
-        _ => None,
-    };
-    Hints {
-        read_only: hint("readOnlyHint"),
-        destructive: hint("destructiveHint"),
-        idempotent: hint("idempotentHint"),
-        open_world: hint("openWorldHint"),
-    }
 }

@@ -11,10 +11,11 @@ use policies::confirm::{self, Asked, KEY};
 use policies::redact::{Redactor, Spec};
 use serde_json::{Value, json};
 
-use super::{Carry, Confirmed, Desk, Next, agreed, seconds, unasked, until};
+use super::{Carry, Confirmed, Desk, Next, agreed, unasked, until};
+use crate::ports::clock::unix_seconds;
 use crate::questions::Open;
 use crate::reject::{Reject, Why};
-use crate::stages::authorize::{self, Permitted};
+use crate::stages::authorize::Permitted;
 use crate::stages::session::Bound;
 
 const ELICIT: &str = "elicitation/create";
@@ -38,7 +39,7 @@ pub(super) fn modern(desk: &Desk<'_>, bound: &Bound, permitted: Permitted) -> Re
         data.raw("requiredCapabilities", &raw(&json!({ "elicitation": { "form": {} } })));
         return unasked(bound, permitted, Reject::new(Why::Capability, text).data(data.finish()));
     }
-    let until = until(bound, seconds(desk.now));
+    let until = until(bound, unix_seconds(desk.now));
     let carry = Carry::of(bound, &permitted).until(until, desk.nonces.replica());
     let state = carry.seal(desk.sealer, false, None);
     let state = state.ok_or_else(|| Reject::new(Why::Internal, "the gateway failed"))?;
@@ -100,12 +101,12 @@ fn words(bound: &Bound, permitted: &Permitted) -> String {
     static DEFAULT: LazyLock<Option<Redactor>> = LazyLock::new(|| Redactor::compile(&Spec::default()).ok());
     let (party, target) = (&bound.identified.party, permitted.target());
     let redactor = party.profile.redactor.as_deref().or(DEFAULT.as_ref());
-    let arguments = authorize::arguments(target);
+    let arguments = target.arguments();
     let asked = Asked {
         server: &target.member.spec.id,
         tool: &target.own,
         task: party.task(),
-        arguments: arguments.as_ref().map_or("{}", Raw::as_str),
+        arguments: arguments.map_or("{}", Raw::as_str),
     };
     confirm::question(&asked, &|key, text| match redactor {
         Some(redactor) => mask(redactor, key, text),

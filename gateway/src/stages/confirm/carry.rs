@@ -3,6 +3,7 @@
 
 use policies::confirm::{Call, State};
 
+use crate::digest::hex;
 use crate::seal::{Sealer, Use};
 use crate::stages::authorize::Permitted;
 use crate::stages::session::Bound;
@@ -63,7 +64,7 @@ impl Carry {
             tool: self.tool.clone(),
             arguments: self.arguments.clone(),
             expires: self.expires,
-            nonce: nonce.iter().map(|byte| format!("{byte:02x}")).collect(),
+            nonce: hex(&nonce),
             replica: self.replica.clone(),
             confirmed,
             round: self.round.saturating_add(1),
