@@ -1,6 +1,7 @@
 //! The journal on disk behind its port: makes records of what the stages tell, with digests in the place of bodies.
 //! Nothing that a credential holds and no body gets into a record.
 
+mod accounts;
 mod open;
 
 use std::num::NonZeroUsize;
@@ -20,6 +21,7 @@ use tokio::time::Instant;
 
 pub use open::{Place, fork, open};
 
+use crate::ports::accounts::Accounts;
 use crate::ports::journal::{About, End, Intent, Journal, Note, Settling, Slot, Unavailable, Written};
 use crate::who::Who;
 
@@ -93,6 +95,12 @@ impl OnDisk {
         entry.decision = Some(Text::Borrowed("allowed"));
         entry.rule = Some(Text::Owned(intent.rule.to_owned()));
         entry.traceparent = about.traceparent.map(|text| Text::Owned(text.to_owned()));
+        if let Some(held) = &intent.held {
+            entry.reserved_nanousd = Some(Int(held.nanousd));
+            if let Some((day, bytes)) = held.counted {
+                (entry.day, entry.reserved_bytes) = (Some(Text::Owned(day.to_owned())), Some(Int(bytes)));
+            }
+        }
         entry
     }
 
@@ -160,6 +168,7 @@ impl Slot for Open {
         entry.outcome = Some(Text::Borrowed(end.ending.label()));
         entry.reason = end.reason.map(Text::Borrowed);
         entry.cost_nanousd = end.cost_nanousd.map(Int);
+        entry.charged_bytes = end.charged_bytes.map(Int);
         entry.ms = Some(Int(end.ms));
         if let Some(result) = &end.result {
             let tenant = entry.tenant.clone().unwrap_or_default();
@@ -187,6 +196,8 @@ impl Journal for OnDisk {
             decision: None,
             rule: None,
             traceparent: None,
+            reserved_bytes: None,
+            reserved_nanousd: None,
             ..entry.clone()
         };
         let (_, slot) = self.journal.intent(entry).await.map_err(|why| Unavailable(why.to_string()))?;
@@ -220,6 +231,10 @@ impl Journal for OnDisk {
 
     fn count_denied(&self, reason: &'static str) {
         self.journal.count_denied(reason);
+    }
+
+    fn accounts(&self) -> Option<&dyn Accounts> {
+        Some(self)
     }
 
     fn close(&self) {

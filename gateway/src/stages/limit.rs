@@ -1,6 +1,7 @@
 //! Stage 7: limits, spent only by what is permitted: first the rates, then (after the answer of a person, where one is
 //! asked) concurrency and budgets. Who is counted is who was proven, never what a header or a client says of itself.
 
+mod restore;
 pub mod spending;
 
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use mcp::method;
 use parking_lot::Mutex;
 use policies::budget::ledger::Ticket;
-use policies::budget::{Amounts, Line, Spent, Steady, Unit};
+use policies::budget::{Amounts, Line, Spent, Steady, Unit, day};
 use policies::price::Price;
 use policies::rate::{Applies, Per, Quota, Who};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -184,11 +185,12 @@ impl Limits {
         let bytes = profile.caps.map_or(0, |caps| u64::try_from(caps.bytes).unwrap_or(u64::MAX));
         let amounts = Amounts { usd: price.reservation(), calls: u64::from(call), bytes };
         if lines.is_empty() {
-            return Ok(Some(Reserved { ticket, price, amounts, levels: Vec::new() }));
+            return Ok(Some(Reserved { ticket, price, amounts, day: None, levels: Vec::new() }));
         }
+        let day = Some(day(now).into());
         let what = Reservation { ticket: &ticket, lines: &lines, amounts: &amounts, now };
         match self.limiter.reserve(what).await {
-            Ok(levels) => Ok(Some(Reserved { ticket, price, amounts, levels: levels.to_vec() })),
+            Ok(levels) => Ok(Some(Reserved { ticket, price, amounts, day, levels: levels.to_vec() })),
             Err(Refused::Unavailable(detail)) => Err(away(detail)),
             Err(Refused::Over(short)) => Err(match lines.get(short.0) {
                 Some(line) => spent(profile, line, now),

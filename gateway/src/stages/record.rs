@@ -137,6 +137,7 @@ impl Ledger {
             args: args.map_or(&[], |args| args.bytes().as_ref()),
             tool_digest: permitted.found().and_then(|found| Some(found.entry()?.digest)),
             rule: &rule,
+            held: self.spending.as_ref().and_then(Spending::held),
         };
         if let Some(about) = self.about(&target.own) {
             let written = self.book.journal.intent(&intent(about)).await.map_err(unavailable)?;
@@ -209,9 +210,10 @@ impl Ledger {
             return None;
         }
         let cost_nanousd = self.cost();
+        let charged_bytes = self.spending.as_ref().and_then(|spending| spending.charged_bytes(&self.fate));
         self.settle();
         let ms = self.sent.map_or(0, |sent| u64::try_from(sent.elapsed().as_millis()).unwrap_or(u64::MAX));
-        let end = End { ending, reason: self.reason, result, cost_nanousd, ms };
+        let end = End { ending, reason: self.reason, result, cost_nanousd, charged_bytes, ms };
         let settling = match self.slot.take() {
             Some(slot) => slot.finish(end),
             None => {

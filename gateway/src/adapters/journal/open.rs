@@ -42,7 +42,9 @@ pub fn open(
 ) -> Result<(Arc<dyn Journal>, Vec<String>), String> {
     let spec = &config.audit;
     if spec.durability == Durability::Off {
-        return Ok((Arc::new(NoJournal), Vec::new()));
+        let budgets = config.tasks.iter().any(|task| !task.profile.budgets.all.is_empty());
+        let what = "warning: audit: durability: off: budgets start anew with every start of the gateway";
+        return Ok((Arc::new(NoJournal), budgets.then(|| what.to_owned()).into_iter().collect()));
     }
     let failed = |what: &Path, error: &dyn std::fmt::Display| format!("journal: {}: {error}", what.display());
     folder(&spec.dir).map_err(|e| failed(&spec.dir, &e))?;
