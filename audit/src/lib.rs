@@ -2,7 +2,7 @@
 //! nothing but its files. `FORMAT.md` beside this crate says what the files hold, byte by byte.
 //!
 //! Writing: [`writer`] (with [`recover`], [`storage`], [`clock`] below it). The record: [`entry`], [`frame`]. The
-//! proofs: [`tree`], [`note`], [`proof`], [`key`]. Reading: [`verify`], [`read`], [`costs`], [`prove`]. Ids and digests
+//! proofs: [`tree`], [`note`], [`proof`], [`key`]. Reading: [`verify`], [`read`], [`costs`], [`runs`], [`prove`]. Ids and digests
 //! of calls: [`span`].
 //!
 //! It never sees a request, a credential or a body: callers give it digests. It opens no connection.
@@ -20,6 +20,7 @@ pub mod proof;
 pub mod prove;
 pub mod read;
 pub mod recover;
+pub mod runs;
 pub mod span;
 pub mod storage;
 pub mod tree;

@@ -1,4 +1,7 @@
-//! The admin listener: health, readiness, status and metrics. Reads only; it changes nothing and shows no secret.
+//! The admin listener: health, readiness, status, metrics, costs and runs. Reads only; it changes nothing and shows no
+//! secret.
+
+mod accounts;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -29,6 +32,7 @@ struct Question {
     gate: Arc<Gate>,
     counters: Arc<Counters>,
     path: String,
+    query: Option<String>,
 }
 
 impl Handler for Admin {
@@ -40,7 +44,7 @@ impl Handler for Admin {
             return Err(text(StatusCode::FORBIDDEN, "this Host or Origin is not served here\n").into());
         }
         let (gate, counters) = (Arc::clone(&self.gate), Arc::clone(&self.counters));
-        Ok(Box::new(Question { gate, counters, path: head.path }))
+        Ok(Box::new(Question { gate, counters, path: head.path, query: head.query }))
     }
 }
 
@@ -82,7 +86,13 @@ impl Work for Question {
                 .into_bytes(),
             ),
             "/metrics" => metrics(&self.gate),
-            _ => text(StatusCode::NOT_FOUND, "try /healthz /readyz /status /capability /metrics\n"),
+            path if path == "/costs" || path == "/runs" || path.starts_with("/runs/") => {
+                accounts::answer(&self.gate, path, self.query.as_deref()).await
+            }
+            _ => text(
+                StatusCode::NOT_FOUND,
+                "try /healthz /readyz /status /capability /metrics /costs /runs\n",
+            ),
         }
         .into()
     }

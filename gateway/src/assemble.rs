@@ -88,11 +88,15 @@ pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Ga
         sealer,
         config: Arc::clone(&config),
     };
+    let limits = Limits::new(Arc::new(limiter::InMemory::default()));
+    if let Some(accounts) = book.journal.accounts() {
+        limits.restore(config.tasks.iter().map(|task| &*task.profile), accounts, clock.now());
+    }
     Ok(Arc::new(Gate {
         snapshot: ArcSwap::from_pointee(snapshot),
         book,
         clock,
-        limits: Arc::new(Limits::new(Arc::new(limiter::InMemory::default()))),
+        limits: Arc::new(limits),
         nonces: Arc::new(nonces::InMemory::default()),
         questions: Questions::default(),
         runs: Runs::default(),

@@ -23,6 +23,7 @@ mod h2;
 mod harness;
 mod journal;
 mod json;
+mod ledger;
 mod legacy_servers;
 mod limits_of_servers;
 mod list_faults;

@@ -1,6 +1,7 @@
 //! The journal on disk behind its port: makes records of what the stages tell, with digests in the place of bodies.
 //! Nothing that a credential holds and no body gets into a record.
 
+mod accounts;
 mod open;
 mod spans;
 
@@ -20,6 +21,7 @@ use tokio::time::Instant;
 
 pub use open::{Place, fork, open};
 
+use crate::ports::accounts::Accounts;
 use crate::ports::journal::{
     About, End, Head, Ids, Intent, Journal, Kept, Note, Receipt, Slot, Unavailable, Written,
 };
@@ -72,6 +74,12 @@ impl OnDisk {
         entry.decision = Some(Text::Borrowed("allowed"));
         entry.rule = Some(Text::Owned(intent.rule.to_owned()));
         entry.traceparent = about.traceparent.map(|text| Text::Owned(text.to_owned()));
+        if let Some(held) = &intent.held {
+            entry.reserved_nanousd = Some(Int(held.nanousd));
+            if let Some((day, bytes)) = held.counted {
+                (entry.day, entry.reserved_bytes) = (Some(Text::Owned(day.to_owned())), Some(Int(bytes)));
+            }
+        }
         entry
     }
 
@@ -134,6 +142,7 @@ impl Slot for Open {
         entry.outcome = Some(Text::Borrowed(end.ending.label()));
         entry.reason = end.reason.map(Text::Borrowed);
         entry.cost_nanousd = end.cost_nanousd.map(Int);
+        entry.charged_bytes = end.charged_bytes.map(Int);
         entry.ms = Some(Int(end.ms));
         let given = end.result.as_ref().map(|result| (Body::Result, result));
         if let Some((kind, body)) = given.or(end.partial.as_ref().map(|part| (Body::Partial, part))) {
@@ -166,6 +175,8 @@ impl Journal for OnDisk {
             decision: None,
             rule: None,
             traceparent: None,
+            reserved_bytes: None,
+            reserved_nanousd: None,
             ..entry.clone()
         };
         let (written, slot) = self.journal.intent(entry).await.map_err(unavailable)?;
@@ -204,6 +215,10 @@ impl Journal for OnDisk {
 
     fn count_denied(&self, reason: &'static str) {
         self.journal.count_denied(reason);
+    }
+
+    fn accounts(&self) -> Option<&dyn Accounts> {
+        Some(self)
     }
 
     fn close(&self) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use mcp::json::Raw;
 
+use crate::ports::accounts::Accounts;
 use crate::who::Who;
 
 /// Whose message it is, and which.
@@ -41,6 +42,17 @@ pub struct Intent<'a> {
     pub tool_digest: Option<[u8; 32]>,
     /// The part of the task that allowed it.
     pub rule: &'a str,
+    /// What it has reserved; none when it has no price and no budget is asked.
+    pub held: Option<Held<'a>>,
+}
+
+/// What a call has reserved: what it is charged when nobody gets to know how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held<'a> {
+    /// In 10^-9 dollars.
+    pub nanousd: u64,
+    /// The day (UTC) that budgets count it under and the bytes of its result; none when no budget is asked.
+    pub counted: Option<(&'a str, u64)>,
 }
 
 /// What is told of besides calls.
@@ -98,6 +110,8 @@ pub struct End {
     pub partial: Option<Raw>,
     /// What it cost, in 10^-9 dollars.
     pub cost_nanousd: Option<u64>,
+    /// Bytes of its result as budgets count them; none when it was never sent, or no budget is asked.
+    pub charged_bytes: Option<u64>,
     /// How long the server took, in milliseconds.
     pub ms: u64,
 }
@@ -187,6 +201,11 @@ pub trait Journal: Send + Sync {
 
     /// Counts a refusal whose caller or message is not known.
     fn count_denied(&self, reason: &'static str);
+
+    /// What its records add up to; none when nothing is kept.
+    fn accounts(&self) -> Option<&dyn Accounts> {
+        None
+    }
 
     /// Ends the journal: nothing is taken any more. Waits until everything is on disk.
     fn close(&self);

@@ -1,6 +1,7 @@
 //! Stage 7: limits, spent only by what is permitted: first the rates, then (after the answer of a person, where one is
 //! asked) concurrency and budgets. Who is counted is who was proven, never what a header or a client says of itself.
 
+mod restore;
 pub mod spending;
 
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use mcp::method;
 use parking_lot::Mutex;
 use policies::budget::ledger::Ticket;
-use policies::budget::{Amounts, Drawn, Line, Spent, Steady, Unit};
+use policies::budget::{Amounts, Drawn, Line, Spent, Steady, Unit, day};
 use policies::price::Price;
 use policies::rate::{Applies, Per, Quota, Who};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -184,8 +185,9 @@ impl Limits {
         let bytes = profile.caps.map_or(0, |caps| u64::try_from(caps.bytes).unwrap_or(u64::MAX));
         let amounts = Amounts { usd: price.reservation(), calls: u64::from(call), bytes };
         if lines.is_empty() {
-            return Ok(Some(Reserved { ticket, price, amounts, drawn: Vec::new() }));
+            return Ok(Some(Reserved { ticket, price, amounts, day: None, drawn: Vec::new() }));
         }
+        let day = Some(day(now).into());
         let what = Reservation { ticket: &ticket, lines: &lines, amounts: &amounts, now };
         match self.limiter.reserve(what).await {
             Ok(levels) => {
@@ -194,7 +196,7 @@ impl Limits {
                     let scope = profile.budgets.all.get(line.budget)?.scope;
                     Some(Drawn { line, scope, left: level.left })
                 });
-                Ok(Some(Reserved { drawn: drawn.collect(), ticket, price, amounts }))
+                Ok(Some(Reserved { drawn: drawn.collect(), day, ticket, price, amounts }))
             }
             Err(Refused::Unavailable(detail)) => Err(away(detail)),
             Err(Refused::Over(short)) => Err(match lines.get(short.0) {

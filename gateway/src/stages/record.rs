@@ -170,6 +170,7 @@ impl Ledger {
             args: args.map_or(&[], |args| args.bytes().as_ref()),
             tool_digest: permitted.found().and_then(|found| Some(found.entry()?.digest)),
             rule: &rule,
+            held: self.spending.as_ref().and_then(Spending::held),
         };
         if let Some(about) = self.about(&target.own) {
             let written = self.book.journal.intent(&intent(about)).await.map_err(unavailable)?;
@@ -243,13 +244,14 @@ impl Ledger {
         }
         let (cost_nanousd, shown) = self.cost().unzip();
         self.shown = shown.unwrap_or_default();
+        let charged_bytes = self.spending.as_ref().and_then(|spending| spending.charged_bytes(&self.fate));
         self.settle();
         let partial = self.partial.take().filter(|_| ending == Ending::Cancelled);
         if let (Some(partial), Some(about)) = (&partial, self.about(&self.name)) {
             self.book.partials.keep(&about, partial.clone());
         }
         let ms = self.sent.map_or(0, |sent| u64::try_from(sent.elapsed().as_millis()).unwrap_or(u64::MAX));
-        let end = End { ending, reason: self.reason, result, partial, cost_nanousd, ms };
+        let end = End { ending, reason: self.reason, result, partial, cost_nanousd, charged_bytes, ms };
         let kept = match self.slot.take() {
             Some(slot) => slot.finish(end),
             None => {

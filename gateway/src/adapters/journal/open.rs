@@ -43,7 +43,10 @@ pub fn open(
     let spec = &config.audit;
     if spec.durability == Durability::Off {
         let key = config.keys.digest.map_or_else(random, Ok).map_err(|e| format!("keys: {e}"))?;
-        return Ok((Arc::new(Unkept(Spans::new(DigestKey::new(key)))), Vec::new()));
+        let budgets = config.tasks.iter().any(|task| !task.profile.budgets.all.is_empty());
+        let what = "warning: audit: durability: off: budgets start anew with every start of the gateway";
+        let warnings = budgets.then(|| what.to_owned()).into_iter().collect();
+        return Ok((Arc::new(Unkept(Spans::new(DigestKey::new(key)))), warnings));
     }
     let failed = |what: &Path, error: &dyn std::fmt::Display| format!("journal: {}: {error}", what.display());
     folder(&spec.dir).map_err(|e| failed(&spec.dir, &e))?;
