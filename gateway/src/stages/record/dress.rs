@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use audit::clock::rfc3339;
-use audit::hash::hex;
 use bytes::Bytes;
 use mcp::dress::{self, Meta};
 use mcp::json::{ObjectWriter, Raw};
@@ -17,6 +16,7 @@ use tokio::time::Instant;
 
 use super::Ledger;
 use crate::config::{Meter, Placement};
+use crate::digest::hex;
 use crate::ports::clock::Clock;
 use crate::ports::journal::{Ending, Ids, Receipt};
 use crate::reject::Why;
