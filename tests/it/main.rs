@@ -28,6 +28,7 @@ mod legacy_servers;
 mod limits_of_servers;
 mod list_faults;
 mod lists;
+mod meter;
 mod mirrored;
 mod old_sse;
 mod passthrough;
