@@ -92,6 +92,7 @@ pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Ga
         clock: Arc::new(SystemClock),
         limits: Arc::new(Limits::new(Arc::new(limiter::InMemory::default()))),
         nonces: Arc::new(nonces::InMemory::default()),
+        rounds: Arc::new(nonces::InMemory::default()),
         questions: Questions::default(),
         runs: Runs::default(),
         inflight: Inflight::default(),
