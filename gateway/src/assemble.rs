@@ -22,6 +22,7 @@ use crate::catalog::{Catalog, Owners};
 use crate::config::{self, Checked};
 use crate::gate::{Gate, Snapshot};
 use crate::inflight::Inflight;
+use crate::partials::Partials;
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::journal::{Journal, NoJournal};
 use crate::ports::keys::{Keys, NoKeys};
@@ -55,15 +56,16 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
 /// What the system could not give.
 pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Gate>, String> {
     let metrics = Metrics::new(Registry::new(), env!("CARGO_PKG_VERSION")).map_err(|e| e.to_string())?;
-    let book = Book { metrics: Arc::new(metrics), journal };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let partials = Arc::new(Partials::default());
+    let book = Book { metrics: Arc::new(metrics), journal, clock: Arc::clone(&clock), partials };
     let config = Arc::new(config);
     let (changed, _) = broadcast::channel(CHANGES);
     let owners = Owners::default();
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let fetcher = Fetcher::new(&config.auth.egress, config.auth.egress_ca.as_deref())?;
     let issue = Issue { fetcher: Arc::clone(&fetcher), clock: Arc::clone(&clock) };
     let (slots, metrics) = (Arc::new(Slots::new(MAX_CHILDREN)), Arc::clone(&book.metrics));
-    let deps = Deps { slots, clock, metrics, issue };
+    let deps = Deps { slots, clock: Arc::clone(&clock), metrics, issue };
     let shared = Shared {
         lists: config.lists,
         names_max: config.names_max,
@@ -89,7 +91,7 @@ pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Ga
     Ok(Arc::new(Gate {
         snapshot: ArcSwap::from_pointee(snapshot),
         book,
-        clock: Arc::new(SystemClock),
+        clock,
         limits: Arc::new(Limits::new(Arc::new(limiter::InMemory::default()))),
         nonces: Arc::new(nonces::InMemory::default()),
         rounds: Arc::new(nonces::InMemory::default()),

@@ -11,6 +11,7 @@ mod front;
 mod headers;
 mod http_server;
 mod keys;
+mod meter;
 mod outgoing;
 mod quick;
 mod server;
@@ -47,6 +48,7 @@ pub(crate) fn check(
     let drain = bounds::drain(raw.drain.as_ref(), &root.key("drain"), context);
     let keys = keys::check(raw.keys.as_ref(), &root.key("keys"), context);
     let audit = audit::check(raw.audit.as_ref(), &root.key("audit"), context);
+    let meter = meter::check(raw.meter.as_ref(), &root.key("meter"), context);
     let ground = ground(raw, front.as_ref(), &quick);
     let tasks = tasks::check(raw, &ground, context);
     address::guard(raw, listen, (&ground, front.as_ref()), context);
@@ -71,6 +73,7 @@ pub(crate) fn check(
         legacy,
         keys,
         audit,
+        meter,
         digest: [0; 32],
         log,
         drain,
