@@ -5,7 +5,7 @@ mod cache;
 mod curve;
 mod jwk;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use jsonwebtoken::DecodingKey;
@@ -188,6 +188,7 @@ impl DropReason {
 #[derive(Clone, Debug, Default)]
 pub struct KeySet {
     keys: HashMap<String, Arc<Key>>,
+    unusable: HashSet<String>,
     dropped: Vec<DropReason>,
 }
 
@@ -212,15 +213,17 @@ impl KeySet {
         }
         let mut read = KeySet::default();
         for entry in entries {
-            match jwk::key(entry, rsa) {
-                Ok((kid, _)) if uses.get(kid).is_some_and(|n| *n > 1) => {
-                    read.dropped.push(DropReason::DuplicateKeyId);
-                }
+            let reason = match jwk::key(entry, rsa) {
+                Ok((kid, _)) if uses.get(kid).is_some_and(|n| *n > 1) => DropReason::DuplicateKeyId,
                 Ok((kid, key)) => {
                     read.keys.insert(kid.to_owned(), Arc::new(key));
+                    continue;
                 }
-                Err(reason) => read.dropped.push(reason),
-            }
+                Err(reason) => reason,
+            };
+            let kid = entry.get("kid").and_then(Value::as_str).filter(|kid| kid.len() <= MAX_KID);
+            read.unusable.extend(kid.map(str::to_owned));
+            read.dropped.push(reason);
         }
         Ok(read)
     }
@@ -228,6 +231,11 @@ impl KeySet {
     /// The key of this id: a look-up and nothing else.
     pub fn get(&self, kid: &str) -> Option<&Arc<Key>> {
         self.keys.get(kid)
+    }
+
+    /// Whether the issuer has a key of this id that can't be used: its tokens are refused, and no other key is waited for.
+    pub fn is_unusable(&self, kid: &str) -> bool {
+        self.unusable.contains(kid) && !self.keys.contains_key(kid)
     }
 
     /// The ids of its keys.

@@ -6,7 +6,7 @@ mod accounts;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use crate::answers::{VERSION, card};
 use crate::catalog::member::Member;
 use crate::edge::Counters;
 use crate::gate::{Gate, Snapshot};
+use crate::ports::keys::IssuerState;
 use crate::wire::{self, Full, Handler, Head, Reply, Work};
 
 /// Answers the admin listener's requests.
@@ -153,7 +154,27 @@ fn status(gate: &Gate, snap: &Snapshot, counters: &Counters) -> Value {
             "departed": counters.departed.load(Relaxed),
             "slow_readers": counters.slow_readers.load(Relaxed),
         },
+        "issuers": snap.keys.issuers().iter().map(|state| issuer(state, gate.clock.now())).collect::<Vec<_>>(),
         "servers": snap.catalog.members().iter().map(|member| server(member)).collect::<Vec<_>>(),
+    })
+}
+
+/// One issuer: whether its tokens can be verified, and since when its keys can't be read.
+fn issuer(state: &IssuerState, now: SystemTime) -> Value {
+    let ago = |age: Duration| now.checked_sub(age).map(time);
+    json!({
+        "issuer": state.issuer,
+        "state": match (state.usable, state.age) {
+            (true, _) => "usable",
+            (false, None) if state.failing.is_none() => "not_asked_yet",
+            (false, _) => "unusable",
+        },
+        "keys": state.keys,
+        "unusable_keys": state.dropped,
+        "read": state.age.and_then(ago),
+        "failures": state.failing.map_or(0, |(failures, _)| failures),
+        "failing_since": state.failing.and_then(|(_, since)| ago(since)),
+        "last_error": state.last_error,
     })
 }
 

@@ -57,7 +57,8 @@ impl Asking<'_> {
     }
 
     fn only(&self) -> Result<Option<&Arc<Member>>, Reject> {
-        route::endpoint(&self.snap.catalog, &self.bound.identified.decoded.admitted.endpoint)
+        let identified = &self.bound.identified;
+        route::endpoint(&self.snap.catalog, &identified.party, &identified.decoded.admitted.endpoint)
     }
 }
 

@@ -98,6 +98,7 @@ pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Ga
         clock,
         limits: Arc::new(limits),
         nonces: Arc::new(nonces::InMemory::default()),
+        rounds: Arc::new(nonces::InMemory::default()),
         questions: Questions::default(),
         runs: Runs::default(),
         inflight: Inflight::default(),

@@ -67,6 +67,8 @@ pub struct Ask<'a> {
     pub from: Option<&'a Position>,
     /// The most entries.
     pub size: usize,
+    /// Whether the caller may know of a server: others are not asked, and whether they fail does not show.
+    pub reached: &'a (dyn Fn(&Member) -> bool + Sync),
     /// Whether the caller may see an entry.
     pub visible: &'a (dyn Fn(&Member, &Listed) -> bool + Sync),
 }
@@ -118,7 +120,8 @@ impl Catalog {
             Some(member) => std::slice::from_ref(member),
             None => self.members.as_slice(),
         };
-        let lists = members.iter().map(|member| async move {
+        let members = members.iter().filter(|member| (ask.reached)(member));
+        let lists = members.map(|member| async move {
             let required = member.spec.required || ask.only.is_some();
             let patience = if required { member.patience() } else { PATIENCE };
             (member, required, member.manifest(ask.kind, ask.client, patience).await)
@@ -126,8 +129,9 @@ impl Catalog {
         let mut page = Page { ttl: Duration::MAX, ..Page::default() };
         let mut began = ask.from.is_none();
         let now = Instant::now();
-        let mut complete = true;
+        let (mut complete, mut any) = (true, false);
         for (member, required, list) in join_all(lists).await {
+            any = true;
             let manifest = match list {
                 Ok(manifest) => manifest,
                 Err(fault) if required => return Err((fault, member.spec.id.clone())),
@@ -151,7 +155,7 @@ impl Catalog {
             }
         }
         // A list that lacks a server is not worth keeping.
-        page.ttl = if complete && !members.is_empty() { page.ttl } else { Duration::ZERO };
+        page.ttl = if complete && any { page.ttl } else { Duration::ZERO };
         Ok(page)
     }
 }

@@ -53,6 +53,8 @@ pub struct Gate {
     pub limits: Arc<Limits>,
     /// Used confirmations.
     pub nonces: Arc<dyn Nonces>,
+    /// Used states of servers' rounds: however many there are, confirmations have their place.
+    pub rounds: Arc<dyn Nonces>,
     /// Questions that legacy clients are asked.
     pub questions: Questions,
     /// Runs that nobody names.

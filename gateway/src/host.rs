@@ -83,10 +83,15 @@ impl Reading {
         let snap = self.gate.snapshot.load_full();
         let draining = self.gate.draining.clone();
         let mut running = JoinSet::new();
+        let admitted = Arc::new(head());
+        let party = match identify::party(&snap, &admitted, Who::anonymous()) {
+            Ok(party) => party,
+            Err(reject) => return tracing::error!(reason = %reject.public, "this host has no task"),
+        };
         let mut announcer = JoinSet::new();
-        announcer.spawn(announce(Arc::clone(&snap), self.out.clone()));
+        announcer.spawn(announce(Arc::clone(&snap), party.clone(), self.out.clone()));
         let told = tokio::select! {
-            () = self.read(&snap, &mut running, input) => false,
+            () = self.read(&snap, &mut running, (&admitted, &party), input) => false,
             () = draining.cancelled() => true,
         };
         announcer.shutdown().await;
@@ -104,23 +109,10 @@ impl Reading {
         &self,
         snap: &Arc<Snapshot>,
         running: &mut JoinSet<()>,
+        (admitted, party): (&Arc<Admitted>, &Party),
         mut input: impl AsyncBufRead + Unpin,
     ) {
         let limit = snap.config.limits.request_bytes;
-        let admitted = Arc::new(Admitted {
-            verb: Verb::Post,
-            endpoint: Endpoint::All,
-            task: None,
-            query: None,
-            certified: None,
-            headers: HeaderMap::new(),
-            via: Via::Stdio,
-            origin: None,
-        });
-        let party = match identify::party(snap, &admitted, Who::anonymous()) {
-            Ok(party) => party,
-            Err(reject) => return tracing::error!(reason = %reject.public, "this host has no task"),
-        };
         while let Some(line) = read_line(&mut input, limit).await {
             let body = match line {
                 Line::Message(body) => body,
@@ -130,9 +122,9 @@ impl Reading {
                     continue;
                 }
             };
-            match decode::decode(&snap.config, self.gate.clock.now(), Arc::clone(&admitted), body).await {
+            match decode::decode(&snap.config, self.gate.clock.now(), Arc::clone(admitted), body).await {
                 Err(reject) => self.refuse(reject).await,
-                Ok(Body::Batch(batch)) => self.batch(snap, running, (&party, batch)).await,
+                Ok(Body::Batch(batch)) => self.batch(snap, running, (party, batch)).await,
                 Ok(Body::One(decoded)) => {
                     self.take(snap, running, Identified { decoded: *decoded, party: party.clone() }).await
                 }
@@ -270,11 +262,26 @@ async fn pump(mut live: Live, out: &Out) {
     }
 }
 
+/// What stands for the head of a request.
+fn head() -> Admitted {
+    Admitted {
+        verb: Verb::Post,
+        endpoint: Endpoint::All,
+        task: None,
+        query: None,
+        certified: None,
+        headers: HeaderMap::new(),
+        via: Via::Stdio,
+        origin: None,
+    }
+}
+
 /// Tells a host with a session that a list has changed; after missing something, that all have.
-async fn announce(snap: Arc<Snapshot>, out: Out) {
+async fn announce(snap: Arc<Snapshot>, party: Party, out: Out) {
     let mut changes = snap.catalog.changes();
     loop {
         let kinds: &[EntryKind] = match changes.recv().await {
+            Ok(change) if !party.profile.reaches(&change.server) => continue,
             Ok(change) => &[change.kind],
             Err(RecvError::Lagged(_)) => &ANY_LIST,
             Err(RecvError::Closed) => return,

@@ -200,8 +200,8 @@ impl Gate {
         let decoded = &bound.identified.decoded;
         // A batch is answered as a whole, and `initialize` may not come with it.
         let streams = !decoded.batched;
-        let (sealer, nonces, now) = (&snap.sealer, &*self.nonces, self.clock.now());
-        let desk = confirm::Desk { sealer, nonces, now, streams };
+        let (sealer, now) = (&snap.sealer, self.clock.now());
+        let desk = confirm::Desk { sealer, nonces: &*self.nonces, rounds: &*self.rounds, now, streams };
         match confirm::confirm(&desk, bound, rated).await? {
             Next::Again(result) => {
                 ledger.note(Note::Question).await?;

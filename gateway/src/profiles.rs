@@ -1,7 +1,7 @@
 //! The tasks of a configuration with what the gateway does for each: rates, budgets, result caps, redaction, time
 //! limits. Plain compiled data, swapped as a whole; decisions are made in `policies`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use policies::rate::Rates;
 use policies::redact::Redactor;
 use policies::select::{NoTask, TaskOffer, Tasks};
 
+use crate::ports::upstream::Roots;
 use crate::who::Who;
 
 /// One task as it is worked under.
@@ -25,6 +26,8 @@ pub struct Profile {
     pub rates: Rates,
     /// What it may cost.
     pub budgets: Budgets,
+    /// Runs that a principal may have at most; `usize::MAX` for no bound.
+    pub runs: usize,
     /// How large results may be. None: as large as the server's limit lets them.
     pub caps: Option<Caps>,
     /// What is taken out of results and errors.
@@ -39,10 +42,17 @@ pub struct Profile {
     pub call_total: Option<Duration>,
     /// How long a question for confirmation is good for.
     pub confirm_within: Duration,
+    /// What `roots/list` of a server is answered with (MCP `ListRootsResult`); None: it is not answered.
+    pub roots: Option<Roots>,
+    /// The servers of which it permits something; None for all.
+    pub servers: Option<HashSet<Box<str>>>,
 }
 
 /// How long a question for confirmation is good for when the configuration says nothing.
 pub const CONFIRM_WITHIN: Duration = Duration::from_secs(600);
+
+/// Runs that a principal may have at most when the configuration says nothing.
+pub const RUNS: usize = 10_000;
 
 impl Profile {
     /// A task with no more than its decisions.
@@ -51,6 +61,7 @@ impl Profile {
             task,
             rates: Rates::none(),
             budgets: Budgets::default(),
+            runs: usize::MAX,
             caps: None,
             redactor: None,
             redact_arguments: false,
@@ -58,7 +69,14 @@ impl Profile {
             call_idle: None,
             call_total: None,
             confirm_within: CONFIRM_WITHIN,
+            roots: None,
+            servers: None,
         }
+    }
+
+    /// Whether it permits anything of a server. One of which it permits nothing reads like one that does not exist.
+    pub fn reaches(&self, server: &str) -> bool {
+        self.servers.as_ref().is_none_or(|servers| servers.contains(server))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Runs that nobody named: one for each principal and task, which ends after an hour without a request or after a day.
 //! Bounded; who falls out gets a new run, whose budgets still count over all runs of the principal.
 
+pub mod named;
+
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;

@@ -41,6 +41,8 @@ pub const CANCELLED: &str = "notifications/cancelled";
 pub const PROGRESS: &str = "notifications/progress";
 /// A log line of a server.
 pub const LOG: &str = "notifications/message";
+/// Legacy: a server asks for the client's roots.
+pub const ROOTS_LIST: &str = "roots/list";
 /// Legacy: the client's roots changed.
 pub const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
 /// The server's tools changed.

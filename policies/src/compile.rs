@@ -3,6 +3,7 @@
 use crate::caller::{PrincipalSpec, Principals};
 use crate::flaw::{Flaw, Step, steps};
 use crate::glob::{Glob, GlobSet};
+use crate::reach::Reach;
 use crate::rule::Language;
 use crate::task::{By, Capabilities, Confirm, Fallback, List, Patterns, Rule, Task};
 
@@ -86,6 +87,8 @@ pub struct Compiled {
     pub task: Task,
     /// See [`crate::review`].
     pub warnings: Vec<Flaw>,
+    /// Which servers it can permit anything of.
+    pub reach: Reach,
 }
 
 impl Task {
@@ -179,7 +182,7 @@ impl Compiler {
             capabilities: spec.capabilities,
         };
         let warnings = crate::review::within(&task, &self.globs);
-        Ok(Compiled { task, warnings })
+        Ok(Compiled { task, warnings, reach: Reach::of(self.globs) })
     }
 
     fn tool_patterns(&mut self, spec: &TaskSpec) {

@@ -2,6 +2,7 @@
 //! state that ties the answer to the question. Sealing the state and spending its nonce are the caller's.
 
 mod question;
+pub mod rounds;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -106,7 +107,7 @@ pub struct State {
     pub run: String,
     /// The server.
     pub server: String,
-    /// The server's own name of the tool.
+    /// The server's own name of the tool, its prompt or URI.
     pub tool: String,
     /// A digest of the arguments.
     pub arguments: String,
@@ -116,12 +117,28 @@ pub struct State {
     pub nonce: String,
     /// The replica that remembers spent nonces, where replicas don't share them.
     pub replica: Option<String>,
-    /// Whether the call was agreed to in an earlier round.
-    pub confirmed: bool,
+    /// The JSON-RPC method.
+    pub method: String,
+    /// What the state waits for.
+    pub stage: Stage,
+    /// What a server has asked, for answers to be held against.
+    pub asked: Vec<rounds::Waiting>,
     /// Rounds so far, this one included.
     pub round: u8,
     /// The server's own `requestState`, as it was; none when it gave none.
     pub inner: Option<String>,
+}
+
+/// What a state waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// A person's agreement.
+    Asked,
+    /// A server's next round of a call that was agreed to.
+    Agreed,
+    /// A server's next round of a call that nobody had to agree to.
+    Open,
 }
 
 /// The call that an answer comes with.
@@ -135,8 +152,10 @@ pub struct Call<'a> {
     pub run: &'a str,
     /// The server.
     pub server: &'a str,
-    /// The server's own name of the tool.
+    /// The server's own name of the tool, its prompt or URI.
     pub tool: &'a str,
+    /// The JSON-RPC method.
+    pub method: &'a str,
     /// A digest of the arguments.
     pub arguments: &'a str,
 }
@@ -204,7 +223,10 @@ impl State {
         let checks = [
             (self.principal == call.principal, Mismatch::Principal),
             (self.task == call.task && self.run == call.run, Mismatch::Work),
-            (self.server == call.server && self.tool == call.tool, Mismatch::Tool),
+            (
+                self.server == call.server && self.tool == call.tool && self.method == call.method,
+                Mismatch::Tool,
+            ),
             (self.arguments == call.arguments, Mismatch::Arguments),
             (now < self.expires, Mismatch::Expired),
             (self.replica.as_deref().is_none_or(|at| Some(at) == replica), Mismatch::Replica),

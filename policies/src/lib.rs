@@ -16,6 +16,7 @@ pub mod glob;
 pub mod money;
 pub mod price;
 pub mod rate;
+pub mod reach;
 pub mod redact;
 pub mod review;
 pub mod rule;

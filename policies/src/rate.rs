@@ -8,6 +8,9 @@ use smallvec::SmallVec;
 use crate::flaw::{Flaw, steps};
 use crate::glob::{Glob, GlobSet};
 
+/// Calls per period at most.
+const MOST: u32 = 1_000_000_000;
+
 /// So many calls in so much time, and how many of them at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
@@ -33,7 +36,7 @@ impl Quota {
             "h" | "hour" => 3600,
             _ => return Err("the period is none of s, min and h"),
         };
-        if calls == 0 || calls > 1_000_000_000 {
+        if calls == 0 || calls > MOST {
             return Err("the number of calls is not between 1 and 1000000000");
         }
         if burst == Some(0) {
@@ -45,6 +48,13 @@ impl Quota {
     /// The time in which one call is earned back, at least a nanosecond.
     pub fn interval(&self) -> Duration {
         (self.per / self.calls.max(1)).max(Duration::from_nanos(1))
+    }
+
+    /// So many times as much, at least once.
+    #[must_use]
+    pub fn times(self, times: u32) -> Quota {
+        let more = |calls: u32| calls.saturating_mul(times.max(1)).min(MOST);
+        Quota { calls: more(self.calls), burst: more(self.burst), ..self }
     }
 
     /// `Retry-After` in whole seconds, at least 1 (RFC 9110, 10.2.3), for a wait.
@@ -64,6 +74,8 @@ pub enum Per {
     Server,
     /// Each run.
     Run,
+    /// All runs of a principal under the task together: what a new run id does not get around.
+    Runs,
 }
 
 /// The rates and concurrency of a task as they are configured.
@@ -77,6 +89,8 @@ pub struct RateSpec {
     pub servers: Vec<(String, Quota)>,
     /// Per run.
     pub run: Option<Quota>,
+    /// How many times the rate of a run all runs of a principal get together; 0 is 1.
+    pub runs_at_once: u32,
     /// Calls of one principal at the same time.
     pub concurrency: Option<u32>,
 }
@@ -148,13 +162,14 @@ impl Rates {
 
     /// The rates that a call must keep, in the order in which they are checked: what more callers share comes later, so
     /// that a call that is refused for its own rate has spent nothing of theirs.
-    pub fn applying(&self, who: &Who<'_>, server: &str, tool: &str) -> SmallVec<[Applies; 4]> {
+    pub fn applying(&self, who: &Who<'_>, server: &str, tool: &str) -> SmallVec<[Applies; 5]> {
         let mut all = SmallVec::new();
         let mut add = |per, quota: Quota, parts: &[&str]| {
             all.push(Applies { key: key("rate", parts), quota, per });
         };
         if let Some(quota) = self.spec.run {
             add(Per::Run, quota, &["run", who.task, who.principal, who.run]);
+            add(Per::Runs, quota.times(self.spec.runs_at_once), &["runs", who.task, who.principal]);
         }
         let mut matching: SmallVec<[usize; 4]> = SmallVec::new();
         if !self.tools.each(tool, |n| matching.push(n)) {

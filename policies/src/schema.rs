@@ -2,6 +2,7 @@
 //! of a value can take as long as the product of its nodes and the schema's expanded size, and with recursion longer:
 //! the size is bounded when the schema is compiled, the steps before each value.
 
+mod cycle;
 mod steps;
 
 use std::collections::HashMap;
@@ -78,11 +79,14 @@ impl Schema {
     /// Compiles a schema; without `$schema` it is read as 2020-12. Drafts 4, 6, 7, 2019-09 and 2020-12 are known.
     ///
     /// # Errors
-    /// Why it can't be used: no JSON, an unknown dialect, a reference out of it, a pattern that only a
-    /// backtracking engine could match, or an expanded size over the bound.
+    /// Why it can't be used: no JSON, an unknown dialect, a reference out of it or back to itself, a pattern that only
+    /// a backtracking engine could match, or an expanded size over the bound.
     pub fn compile(text: &str) -> Result<Schema, &'static str> {
         let schema: Value = serde_json::from_str(text).map_err(|_| "the schema is no JSON")?;
         let size = size(&schema)?;
+        if size.recursive && cycle::endless(&schema) {
+            return Err("a reference of the schema leads back to itself and says nothing");
+        }
         let options =
             jsonschema::options().with_draft(dialect(&schema)?).with_retriever(Nothing).with_pattern_options(
                 PatternOptions::regex().size_limit(MAX_PATTERN).dfa_size_limit(MAX_PATTERN),
@@ -300,7 +304,52 @@ mod tests {
         let schema = Schema::compile(tree).unwrap();
         assert!(schema.check(r#"{"children":[{"children":[]}]}"#).is_ok());
         assert!(schema.check(r#"{"children":[{"children":1}]}"#).is_err());
-        assert!(Schema::compile(r##"{"$ref":"#"}"##).is_ok_and(|s| s.check("1").is_ok()));
+    }
+
+    #[test]
+    fn k3_a_reference_that_leads_back_to_itself_is_no_schema_that_accepts_everything() {
+        for endless in [
+            r##"{"$ref":"#"}"##,
+            r##"{"allOf":[{"$ref":"#"}]}"##,
+            r##"{"type":"object","not":{"$ref":"#"}}"##,
+            r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"properties":{"x":{"$ref":"#/$defs/a"}}}"##,
+            r##"{"$defs":{"a":{"$anchor":"a","anyOf":[{"type":"string"},{"$ref":"#b"}]},"b":{"$anchor":"b","$ref":"#a"}},"$ref":"#a"}"##,
+            r##"{"$dynamicAnchor":"n","if":{"$dynamicRef":"#n"},"then":{"type":"object"}}"##,
+            r##"{"$schema":"https://json-schema.org/draft/2019-09/schema","oneOf":[{"$recursiveRef":"#"}]}"##,
+            r##"{"dependentSchemas":{"x":{"$ref":"#"}}}"##,
+            r##"{"properties":{"x":{"$ref":"#/properties/x"}}}"##,
+        ] {
+            assert!(Schema::compile(endless).is_err(), "{endless}");
+        }
+        // Each step into the value is one that ends.
+        for fine in [
+            r##"{"properties":{"child":{"$ref":"#"}}}"##,
+            r##"{"items":{"anyOf":[{"type":"integer"},{"$ref":"#"}]}}"##,
+            r##"{"$defs":{"a":{"properties":{"b":{"$ref":"#/$defs/b"}}},"b":{"items":{"$ref":"#/$defs/a"}}},"$ref":"#/$defs/a"}"##,
+            r##"{"$defs":{"a":{"type":"string"}},"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}]}"##,
+        ] {
+            assert!(Schema::compile(fine).is_ok(), "{fine}");
+        }
+    }
+
+    #[test]
+    fn k2_k3_no_order_of_circles_hides_a_doubling() {
+        // Counted from its far end, behind a reference that is still being followed.
+        let mut defs = r##""a25":{"properties":{"p":{"$ref":"#/$defs/a0"}}}"##.to_owned();
+        for n in 0..25 {
+            let m = n + 1;
+            defs.push_str(&format!(
+                r##","a{n}":{{"allOf":[{{"$ref":"#/$defs/a{m}"}},{{"$ref":"#/$defs/a{m}"}}]}}"##
+            ));
+        }
+        for first in ["a25", "a24", "a12", "a0"] {
+            let text = format!(r##"{{"$defs":{{{defs}}},"$ref":"#/$defs/{first}"}}"##);
+            let bounded = match Schema::compile(&text) {
+                Err(_) => true,
+                Ok(schema) => schema.check(r#"{"p":{"p":{"p":1}}}"#) == Err(Refusal::TooCostly),
+            };
+            assert!(bounded, "{first}");
+        }
     }
 
     #[test]

@@ -193,6 +193,11 @@ impl Task {
         self.fallback
     }
 
+    /// Whether it can ask a person about any call.
+    pub fn confirms(&self) -> bool {
+        self.confirm != Confirm::Never
+    }
+
     /// What servers may ask of a client. An open task has no roots of its own: there the client's are meant.
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
@@ -44,6 +44,7 @@ pub enum Mood {
 #[derive(Default)]
 struct State {
     keys: Mutex<Vec<(String, Ed25519KeyPair)>>,
+    unusable: AtomicBool,
     metadata: Mutex<Mood>,
     jwks: Mutex<Mood>,
     introspection: Mutex<Mood>,
@@ -95,6 +96,11 @@ impl Issuer {
         let der = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).expect("a key");
         let pair = Ed25519KeyPair::from_pkcs8(der.as_ref()).expect("a key");
         self.state.keys.lock().push((kid.into(), pair));
+    }
+
+    /// Publishes four keys more that nobody may verify a token with: `unusable-enc`, `-oct`, `-small` and `-type`.
+    pub fn add_unusable_keys(&self) {
+        self.state.unusable.store(true, Ordering::Relaxed);
     }
 
     /// No longer publishes a key.
@@ -158,6 +164,15 @@ impl Issuer {
     }
 }
 
+fn unusable() -> [Value; 4] {
+    [
+        json!({"kty": "RSA", "kid": "unusable-enc", "use": "enc", "n": b64([0xff; 256]), "e": "AQAB"}),
+        json!({"kty": "oct", "kid": "unusable-oct", "k": "AAAA"}),
+        json!({"kty": "RSA", "kid": "unusable-small", "n": b64([0xff; 128]), "e": "AQAB"}),
+        json!({"kty": "XYZ", "kid": "unusable-type"}),
+    ]
+}
+
 impl State {
     fn serve(&self, seen: &Seen, out: &mut Out<'_>) {
         let host = seen.header("host").unwrap_or_default().to_owned();
@@ -182,10 +197,13 @@ impl State {
                     json!({"kty": "OKP", "crv": "Ed25519", "x": b64(pair.public_key()), "kid": kid,
                            "alg": "EdDSA", "use": "sig"})
                 };
-                let keys: Vec<Value> = match mood(&self.jwks) {
+                let mut keys: Vec<Value> = match mood(&self.jwks) {
                     Mood::Empty => Vec::new(),
                     _ => self.keys.lock().iter().map(jwk).collect(),
                 };
+                if self.unusable.load(Ordering::Relaxed) {
+                    keys.extend(unusable());
+                }
                 answer(&mood(&self.jwks), &json!({ "keys": keys }), out);
             }
             "/introspect" => {

@@ -49,7 +49,7 @@ pub enum Found {
     Key(Arc<Key>),
     /// Not known before the fetch under way has ended: look up again then.
     Wait,
-    /// The issuer has no such key: refuse the token.
+    /// The issuer has no such key, or one that can't be used: refuse the token.
     Unknown,
     /// Not in the set, which may be older than the key, and none may be fetched yet: ask the caller to come again. A
     /// refusal would be wrong for good tokens of a new key, and whoever invents key ids could bring it about.
@@ -78,6 +78,8 @@ pub struct Report {
     pub age: Option<Duration>,
     /// Fetches that failed since the last that didn't.
     pub failures: u32,
+    /// Time since the first of these.
+    pub failing: Option<Duration>,
     /// Whether tokens can be verified at all.
     pub usable: bool,
 }
@@ -91,6 +93,7 @@ pub struct KeyCache {
     started: Option<Duration>,
     flying: bool,
     failures: u32,
+    failing: Option<Duration>,
     awaited: HashSet<String>,
     unknown: LruCache<String, Duration>,
 }
@@ -105,6 +108,7 @@ impl KeyCache {
             started: None,
             flying: false,
             failures: 0,
+            failing: None,
             awaited: HashSet::new(),
             unknown: LruCache::new(MAX_UNKNOWN),
         }
@@ -121,7 +125,9 @@ impl KeyCache {
             let fetch = !fresh && self.start(now);
             return Lookup { found: Found::Key(key), fetch };
         }
-        if usable && self.unknown.get(kid).is_some_and(|until| now < *until) {
+        // An id of a key that can't be used is as good as none; a mended key comes with the next set.
+        let void = self.set.is_unusable(kid) || self.unknown.get(kid).is_some_and(|until| now < *until);
+        if usable && void {
             let fetch = !fresh && self.start(now);
             return Lookup { found: Found::Unknown, fetch };
         }
@@ -151,6 +157,7 @@ impl KeyCache {
         let awaited = std::mem::take(&mut self.awaited);
         let Some(set) = set else {
             self.failures = self.failures.saturating_add(1);
+            self.failing = self.failing.or(Some(now));
             return;
         };
         let until = now.saturating_add(self.timing.unknown);
@@ -162,6 +169,7 @@ impl KeyCache {
         self.set = set;
         self.fetched = Some(now);
         self.failures = 0;
+        self.failing = None;
     }
 
     /// The state at `now`.
@@ -171,6 +179,7 @@ impl KeyCache {
             dropped: self.set.dropped().len(),
             age: self.age(now),
             failures: self.failures,
+            failing: self.failing.map(|at| now.saturating_sub(at)),
             usable: self.usable(now) && !self.set.is_empty(),
         }
     }

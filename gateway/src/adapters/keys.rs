@@ -30,7 +30,7 @@ use crate::adapters::outbound::Watched;
 use crate::config::{self, ClientCertificates, FixedToken};
 use crate::digest::sha256;
 use crate::ports::clock::since_epoch;
-use crate::ports::keys::{Denied, Keys};
+use crate::ports::keys::{Denied, IssuerState, Keys};
 use crate::who::Who;
 
 /// Verified tokens that are remembered.
@@ -141,6 +141,13 @@ impl Keys for Keyring {
 
     fn any(&self) -> bool {
         !self.fixed.metas.is_empty() || !self.sources.is_empty() || self.clients.is_some()
+    }
+
+    fn issuers(&self) -> Vec<IssuerState> {
+        let mut all: Vec<_> =
+            self.sources.values().map(|source| source.state(self.started.elapsed())).collect();
+        all.sort_by(|a, b| a.issuer.cmp(&b.issuer));
+        all
     }
 
     async fn metadata(&self, issuer: &str) -> Result<Arc<ServerMetadata>, Denied> {

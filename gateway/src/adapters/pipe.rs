@@ -54,13 +54,22 @@ pub struct MuxOptions {
     pub calls: usize,
     /// Bytes of events and answers that wait for their consumers, over all calls.
     pub buffered_bytes: usize,
+    /// What `roots/list` of a legacy server is answered with.
+    pub roots: Option<Raw>,
 }
 
 impl MuxOptions {
     /// The defaults for `server`: 1,024 calls, 64 MiB waiting (never less than two answers).
     pub fn new(server: &str, shared: bool, answer_bytes: usize) -> MuxOptions {
         let buffered_bytes = answer_bytes.saturating_mul(2).max(64 << 20);
-        MuxOptions { server: Arc::from(server), shared, answer_bytes, calls: 1024, buffered_bytes }
+        MuxOptions {
+            server: Arc::from(server),
+            shared,
+            answer_bytes,
+            calls: 1024,
+            buffered_bytes,
+            roots: None,
+        }
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) async fn initialize(asking: &Asking<'_>) -> Result<Answer, Reject> {
         return Err(Reject::new(Why::Params, "params.capabilities must be an object"));
     }
     let client = Client::new(capabilities, member("clientInfo").filter(Raw::is_object));
-    let told = session::narrow(&asking.bound.identified.party.profile.task, client.clone());
+    let told = session::narrow(&asking.bound.identified.party.profile, client.clone());
     let merged = merge(asking, &told).await?;
     let mut result = ObjectWriter::new();
     result.string("protocolVersion", revision.as_str());
@@ -119,8 +119,9 @@ async fn merge(asking: &Asking<'_>, client: &Client) -> Result<Merged, Reject> {
         let instructions = facts.instructions.as_ref().and_then(Raw::string);
         return Ok(Merged { capabilities: declare(asking.era(), &[facts]), instructions });
     }
-    let members = asking.snap.catalog.members();
-    let asked = members.iter().map(|member| async move {
+    let profile = &asking.bound.identified.party.profile;
+    let members = asking.snap.catalog.members().iter().filter(|member| profile.reaches(&member.spec.id));
+    let asked = members.map(|member| async move {
         let facts = match member.spec.required {
             true => member.facts(client).await,
             // Who is late is told of by `list_changed`; who failed the last time is asked, and not waited for.

@@ -29,6 +29,7 @@ pub(super) async fn list(asking: &Asking<'_>, kind: EntryKind) -> Result<Raw, Re
     let visible = |member: &Member, entry: &crate::catalog::manifest::Listed| {
         authorize::visible(&asking.bound.identified.party, kind, member, entry)
     };
+    let profile = &asking.bound.identified.party.profile;
     let ask = Ask {
         kind,
         client: &asking.bound.client,
@@ -36,6 +37,7 @@ pub(super) async fn list(asking: &Asking<'_>, kind: EntryKind) -> Result<Raw, Re
         only,
         from: from.as_ref(),
         size: asking.snap.config.lists.page_size,
+        reached: &|member| profile.reaches(&member.spec.id),
         visible: &visible,
     };
     let page = asking.snap.catalog.list(&ask).await;

@@ -21,7 +21,7 @@ use crate::gate::{Gate, Snapshot};
 use crate::pipeline::live::{self, Gauge, KEEP_ALIVE};
 use crate::pipeline::reply;
 use crate::ports::upstream::SessionKey;
-use crate::profiles::Party;
+use crate::profiles::{Party, Profile};
 use crate::reject::{Reject, Why};
 use crate::sessions::Session;
 use crate::stages::admit::{self, Admitted, Endpoint, Verb};
@@ -47,6 +47,7 @@ pub async fn open(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
     let listener = Listener {
         changes: snap.catalog.changes(),
         only,
+        profile: Arc::clone(&party.profile),
         closed: session.state.closed().clone(),
         draining: gate.draining.clone(),
         waiting: VecDeque::new(),
@@ -98,8 +99,8 @@ async fn session_of(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Result
     if admitted.verb == Verb::Get {
         admit::check_accept(&admitted.headers, &["text/event-stream"])?;
     }
-    route::endpoint(&snap.catalog, &admitted.endpoint)?;
     let party = identify::identify(snap, admitted, gate.clock.now()).await?;
+    route::endpoint(&snap.catalog, &party, &admitted.endpoint)?;
     let session = session::open(&gate.desk(snap, &party, None), &admitted.headers)?;
     Ok((party, session))
 }
@@ -108,6 +109,7 @@ async fn session_of(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Result
 pub struct Listener {
     changes: Receiver<Changed>,
     only: Option<String>,
+    profile: Arc<Profile>,
     closed: CancellationToken,
     draining: CancellationToken,
     waiting: VecDeque<EntryKind>,
@@ -133,6 +135,7 @@ impl Listener {
             };
             match change {
                 Ok(change) if self.only.as_ref().is_some_and(|only| *only != change.server) => {}
+                Ok(change) if !self.profile.reaches(&change.server) => {}
                 Ok(change) => return Some(reply::event(&announcement(change.kind))),
                 Err(RecvError::Lagged(_)) => self.waiting = ANY_LIST.into(),
                 Err(RecvError::Closed) => return None,

@@ -41,6 +41,7 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let options = Options { listen: args.listen.clone(), elsewhere: false };
     let Some(config) = load(&args.config, &options, err) else { return 1 };
     log::start(&config.log);
+    replicas(&config);
     let Some(journal) = journal::open(&config, journal::SERVE, err) else { return 1 };
     let Some(runtime) = runtime(err) else { return 1 };
     match runtime.block_on(serve(config, journal, out, |_, _| Ok(()))) {
@@ -49,6 +50,18 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
             log::failed(&error, err);
             1
         }
+    }
+}
+
+/// A key that seals is one that replicas share. What was agreed to is remembered by the process that asked.
+fn replicas(config: &Checked) {
+    let confirming = config.tasks.iter().find(|task| task.profile.task.confirms());
+    if let Some(task) = confirming.filter(|_| !config.keys.seal.is_empty()) {
+        tracing::warn!(
+            task = task.name,
+            "there is no shared store of used confirmations: with several replicas, an answer counts at the one that \
+             asked alone, so route a client to one replica"
+        );
     }
 }
 

@@ -13,6 +13,7 @@ mod http_server;
 mod keys;
 mod meter;
 mod outgoing;
+mod quick;
 mod server;
 mod stdio_server;
 mod tasks;
@@ -36,7 +37,8 @@ pub(crate) fn check(
     let context = &mut context;
     let root = At::root();
     let front = front::check(raw, listen, context);
-    let auth = auth::check(raw, context);
+    let mut auth = auth::check(raw, context);
+    let quick = quick::add(&mut auth, front.as_ref(), context);
     let servers = server::all(raw, &auth.egress, context);
     let limits = bounds::front(raw.limits.as_ref(), &root.key("limits"), context);
     let names_max = bounds::names(raw.names.as_ref(), &root.key("names"), context);
@@ -47,7 +49,7 @@ pub(crate) fn check(
     let keys = keys::check(raw.keys.as_ref(), &root.key("keys"), context);
     let audit = audit::check(raw.audit.as_ref(), &root.key("audit"), context);
     let meter = meter::check(raw.meter.as_ref(), &root.key("meter"), context);
-    let ground = ground(raw, front.as_ref());
+    let ground = ground(raw, front.as_ref(), &quick);
     let tasks = tasks::check(raw, &ground, context);
     address::guard(raw, listen, (&ground, front.as_ref()), context);
     let (Some(front), Some(keys), true) = (front, keys, context.problems.is_empty()) else {
@@ -80,14 +82,18 @@ pub(crate) fn check(
 }
 
 /// What tasks and the listener depend on, by its text: what is wrong in a section is told there.
-fn ground<'a>(raw: &'a raw::File, front: Option<&front::Front>) -> tasks::Ground<'a> {
+fn ground<'a>(
+    raw: &'a raw::File,
+    front: Option<&front::Front>,
+    quick: &'a quick::Quick,
+) -> tasks::Ground<'a> {
     let auth = raw.auth.as_ref();
     let issuers = auth.and_then(|auth| auth.issuers.as_ref()).into_iter().flatten();
     let tokens = auth.and_then(|auth| auth.tokens.as_ref()).into_iter().flatten();
     tasks::Ground {
         loopback: front.is_none_or(|front| front.listen.ip().to_canonical().is_loopback()),
-        issuers: issuers.map(|issuer| issuer.issuer.as_str()).collect(),
-        tokens: tokens.map(|token| token.name.as_str()).collect(),
+        issuers: issuers.map(|issuer| issuer.issuer.as_str()).chain(quick.issuer.as_deref()).collect(),
+        tokens: tokens.map(|token| token.name.as_str()).chain(quick.token).collect(),
         certificates: auth.is_some_and(|auth| auth.clients.is_some()),
         servers: raw.servers.iter().flat_map(|map| map.0.iter().map(|(id, _)| id.as_str())).collect(),
     }

@@ -29,8 +29,8 @@ use crate::questions::{Open, Questions};
 use crate::reject::Reject;
 use crate::seal::Sealer;
 use crate::stages::admit::Via;
-use crate::stages::confirm::Confirmed;
 use crate::stages::confirm::ask::Pending;
+use crate::stages::confirm::{Confirmed, Rounds};
 use crate::stages::decode::{self, id_of};
 use crate::stages::forward::{self, Ask};
 use crate::stages::limit::{Caller, Limits, Metered};
@@ -80,7 +80,8 @@ impl Starter {
         screen.token.clone_from(&decoded.meta.progress_token);
         screen.level = wanted;
         screen.filter = Filter::new(&profile, &self.metrics);
-        screen.carry = metered.carry.clone().map(|carry| (carry, self.sealer.clone()));
+        let (sealer, clock) = (self.sealer.clone(), Arc::clone(&self.clock));
+        screen.rounds = metered.carry.clone().map(|carry| Rounds { carry, sealer, clock });
         let ask = Ask {
             extra: match profile.redact_arguments {
                 // A header that nothing declares may hold what was taken out of the arguments.

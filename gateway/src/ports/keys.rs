@@ -2,7 +2,7 @@
 //! whose it is; it never sees a request.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use auth::issuer::ServerMetadata;
@@ -16,6 +16,25 @@ pub enum Denied {
     Invalid(&'static str),
     /// It can't be judged now: keys or the introspection endpoint can't be had.
     Unavailable(String),
+}
+
+/// How it stands with one issuer, for those who look after the gateway. Holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssuerState {
+    /// Its identifier.
+    pub issuer: String,
+    /// Keys that can be used.
+    pub keys: usize,
+    /// Keys of its set that can't.
+    pub dropped: usize,
+    /// Whether tokens can be verified.
+    pub usable: bool,
+    /// Age of the keys; none before the first were read.
+    pub age: Option<Duration>,
+    /// Readings that failed since the last that didn't, and for how long.
+    pub failing: Option<(u32, Duration)>,
+    /// What the last failure was.
+    pub last_error: Option<String>,
 }
 
 /// Proves credentials.
@@ -37,6 +56,11 @@ pub trait Keys: Send + Sync {
 
     /// Whether there is any credential that could prove somebody.
     fn any(&self) -> bool;
+
+    /// How it stands with the issuers.
+    fn issuers(&self) -> Vec<IssuerState> {
+        Vec::new()
+    }
 
     /// What one of the issuers says of itself.
     ///

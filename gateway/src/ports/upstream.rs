@@ -13,7 +13,7 @@ use mcp::message::RpcError;
 use mcp::trace::{BAGGAGE, PARENT, STATE};
 use tokio::sync::broadcast;
 
-use crate::digest::sha256;
+use crate::digest::{mixed, sha256};
 use crate::who::Who;
 
 /// What one request asks of a server, independent of the era that either side speaks.
@@ -43,6 +43,9 @@ pub struct Call {
     pub call_id: Arc<str>,
 }
 
+/// An answer to `roots/list` (MCP `ListRootsResult`).
+pub type Roots = Raw;
+
 /// The client as a server is told of it: its own capabilities and name, never the gateway's.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -52,6 +55,8 @@ pub struct Client {
     pub info: Option<Raw>,
     /// SHA-256 over the capabilities with their keys sorted: two clients that declared the same have the same.
     pub variant: [u8; 32],
+    /// What `roots/list` of a legacy server is answered with: the task's roots, never the client's own. None: nothing.
+    pub roots: Option<Roots>,
     /// Who is behind it. No server is told, save by the credential that its configuration asks for.
     pub behalf: Behalf,
 }
@@ -89,11 +94,19 @@ impl Client {
         static NONE: LazyLock<[u8; 32]> = LazyLock::new(|| sha256(b"{}"));
         // What many clients declare: nothing.
         if capabilities.bytes() == "{}" {
-            return Client { capabilities, info, variant: *NONE, behalf: Behalf::gateway() };
+            return Client { capabilities, info, variant: *NONE, roots: None, behalf: Behalf::gateway() };
         }
         let mut text = Vec::with_capacity(capabilities.len());
         canonical(&capabilities, &mut text);
-        Client { capabilities, info, variant: sha256(&text), behalf: Behalf::gateway() }
+        Client { capabilities, info, variant: sha256(&text), roots: None, behalf: Behalf::gateway() }
+    }
+
+    /// The same with these roots. Who has others shares no session and no list with it.
+    #[must_use]
+    pub fn with_roots(mut self, roots: Roots) -> Client {
+        self.variant = mixed(self.variant, sha256(roots.bytes()));
+        self.roots = Some(roots);
+        self
     }
 
     /// The same with somebody behind it.

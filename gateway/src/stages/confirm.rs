@@ -1,6 +1,7 @@
 //! Between rates and budgets: a person agrees, where the task asks for that. The gateway's question and its state never
 //! reach a server; a call that was agreed to goes out once. Whether a person is asked at all is `authorize`'s decision,
-//! made afresh each time.
+//! made afresh each time. A server's own questions in the middle of a call are held to the same: what comes back counts
+//! for the caller and the call that were asked.
 
 pub mod ask;
 mod carry;
@@ -10,11 +11,10 @@ use std::time::SystemTime;
 use mcp::era::Era;
 use mcp::json::{Key, Raw};
 use mcp::method;
-use policies::confirm::{Answer, Call, KEY, State};
+use policies::confirm::{Answer, KEY, Mismatch, Stage, State};
 use policies::task::Fallback;
 
-pub use self::carry::Carry;
-use crate::digest::{hex, sha256};
+pub use self::carry::{Carry, Rounds};
 use crate::ports::clock::unix_seconds;
 use crate::ports::nonces::{Forgetful, Nonces};
 use crate::reject::{Reject, Why};
@@ -59,8 +59,10 @@ pub enum Next {
 pub struct Desk<'a> {
     /// Seals states.
     pub sealer: &'a Sealer,
-    /// Used states.
+    /// Used states of confirmations.
     pub nonces: &'a dyn Nonces,
+    /// Used states of servers' rounds.
+    pub rounds: &'a dyn Nonces,
     /// Now.
     pub now: SystemTime,
     /// Whether the client can be asked on the stream of this very call.
@@ -70,31 +72,42 @@ pub struct Desk<'a> {
 /// Looks for a person's agreement, and asks for it where there is none.
 ///
 /// # Errors
-/// A state that is void or belongs to another call, an answer that is no yes, a client that can't ask.
+/// A state that is void or belongs to another call, an answer that is none or no yes, a client that can't ask.
 pub async fn confirm(desk: &Desk<'_>, bound: &Bound, rated: Rated) -> Result<Next, Reject> {
     let mut permitted = rated.into_permitted();
-    if permitted.target().method != method::TOOLS_CALL || bound.identified.decoded.era == Era::Legacy {
+    let method = permitted.target().method;
+    if !matches!(method, method::TOOLS_CALL | method::PROMPTS_GET | method::RESOURCES_READ) {
+        return Ok(Next::Go(Box::new(Confirmed { permitted, carry: None })));
+    }
+    if bound.identified.decoded.era == Era::Legacy {
+        // Rounds are the modern era's: what a legacy client calls so is nothing that a server has asked for.
+        permitted.params_mut().retain(|(key, _)| !matches!(&**key, RESPONSES | STATE));
         return match permitted.must_confirm() {
             true => ask::legacy(desk, bound, permitted),
             false => Ok(Next::Go(Box::new(Confirmed { permitted, carry: None }))),
         };
     }
-    let text = permitted.target().param(STATE).and_then(|state| state.string());
-    let state = text.as_ref().and_then(|text| desk.sealer.open(Use::Confirm, text));
-    match (state, text) {
-        (Some(plain), _) => {
-            let carry = answered(desk, bound, &mut permitted, &plain).await?;
-            Ok(Next::Go(Box::new(Confirmed { permitted, carry: Some(carry) })))
-        }
-        (None, Some(_)) if permitted.must_confirm() => {
-            Err(void("the requestState does not belong to this call"))
-        }
-        (None, _) if permitted.must_confirm() => ask::modern(desk, bound, permitted),
-        (None, _) => {
+    let state = permitted.target().param(STATE);
+    let opened = state.and_then(|state| desk.sealer.open(Use::Confirm, &state.string()?));
+    match (opened, state.is_some()) {
+        (Some(plain), _) => answered(desk, bound, permitted, &plain).await,
+        (None, true) => Err(foreign(permitted.must_confirm(), Mismatch::Unreadable)),
+        (None, false) if permitted.must_confirm() => ask::modern(desk, bound, permitted),
+        (None, false) => {
             strip(&mut permitted);
-            Ok(Next::Go(Box::new(Confirmed { permitted, carry: None })))
+            let carry = Some(Carry::of(bound, &permitted));
+            Ok(Next::Go(Box::new(Confirmed { permitted, carry })))
         }
     }
+}
+
+/// A state that does not count: of a confirmation a tool error, that a model can act on; of a server's round a wrong
+/// parameter.
+fn foreign(confirming: bool, why: Mismatch) -> Reject {
+    if confirming {
+        return void(why.public());
+    }
+    Reject::new(Why::Params, format!("params.requestState is not valid here: {}", why.public()))
 }
 
 /// Goes on without a person, where the task lets a client that can't ask do so.
@@ -102,7 +115,8 @@ fn unasked(bound: &Bound, mut permitted: Permitted, reject: Reject) -> Result<Ne
     match bound.identified.party.profile.task.confirm_fallback() {
         Fallback::Allow => {
             strip(&mut permitted);
-            Ok(Next::Go(Box::new(Confirmed { permitted, carry: None })))
+            let carry = Some(Carry::of(bound, &permitted));
+            Ok(Next::Go(Box::new(Confirmed { permitted, carry })))
         }
         Fallback::Refuse => Err(reject),
     }
@@ -112,19 +126,23 @@ fn unasked(bound: &Bound, mut permitted: Permitted, reject: Reject) -> Result<Ne
 async fn answered(
     desk: &Desk<'_>,
     bound: &Bound,
-    permitted: &mut Permitted,
+    mut permitted: Permitted,
     plain: &[u8],
-) -> Result<Carry, Reject> {
-    let carry = Carry::of(bound, permitted);
+) -> Result<Next, Reject> {
+    let carry = Carry::of(bound, &permitted);
+    let confirming = permitted.must_confirm();
     let state = std::str::from_utf8(plain).unwrap_or_default();
-    let state = State::decode(state).map_err(|why| void(why.public()))?;
-    let now = unix_seconds(desk.now);
-    state.goes_with(&carry.call(), now, desk.nonces.replica()).map_err(|why| void(why.public()))?;
-    let responses = permitted.target().param(RESPONSES);
-    if state.confirmed {
-        spend(desk, &state, now).await?;
-        strip(permitted);
-    } else {
+    let state = State::decode(state).map_err(|why| foreign(confirming, why))?;
+    // Of a call that nobody had to agree to when it began. Now somebody has to.
+    if confirming && state.stage == Stage::Open && !ask::excused(bound) {
+        permitted.params_mut().retain(|(key, _)| !matches!(&**key, RESPONSES | STATE));
+        return ask::modern(desk, bound, permitted);
+    }
+    let (confirming, now) = (state.stage != Stage::Open, unix_seconds(desk.now));
+    let owned = carry.owns(&state, permitted.target(), (now, desk.nonces.replica()));
+    owned.map_err(|why| foreign(confirming, why))?;
+    let responses = permitted.target().param(RESPONSES).cloned();
+    let kept = if state.stage == Stage::Asked {
         let answer = responses.as_ref().and_then(|all| all.get(KEY));
         let answer =
             answer.ok_or_else(|| void("inputResponses holds no answer to the question; call again"))?;
@@ -132,19 +150,19 @@ async fn answered(
         spend(desk, &state, now).await?;
         agreed(answer)?;
         // Nothing else was asked, so nothing else is an answer.
-        permitted.params_mut().retain(|(key, _)| &**key != RESPONSES);
-    }
-    permitted.params_mut().retain(|(key, _)| &**key != STATE);
-    if let Some(inner) = &state.inner {
-        permitted.params_mut().push((Key::new(STATE), Raw::from_str_value(inner)));
-    }
-    Ok(carry.after(&state).until(until(bound, now), desk.nonces.replica()))
-}
-
-/// The Unix second from which a question asked now is void.
-fn until(bound: &Bound, now: i64) -> i64 {
-    let within = bound.identified.party.profile.confirm_within;
-    now.saturating_add(i64::try_from(within.as_secs()).unwrap_or(i64::MAX))
+        None
+    } else {
+        let kept = responses.as_ref().map(|responses| carry::answers(&state, responses)).transpose();
+        let kept = kept.map_err(|what| Reject::new(Why::Params, what))?.flatten();
+        spend(desk, &state, now).await?;
+        kept
+    };
+    let params = permitted.params_mut();
+    params.retain(|(key, _)| !matches!(&**key, RESPONSES | STATE));
+    params.extend(kept.map(|kept| (Key::new(RESPONSES), kept)));
+    params.extend(state.inner.as_deref().map(|inner| (Key::new(STATE), Raw::from_str_value(inner))));
+    let carry = Some(carry.after(&state));
+    Ok(Next::Go(Box::new(Confirmed { permitted, carry })))
 }
 
 fn read(answer: &Raw) -> Result<Answer, Reject> {
@@ -170,8 +188,12 @@ fn agreed(answer: Answer) -> Result<(), Reject> {
 }
 
 async fn spend(desk: &Desk<'_>, state: &State, now: i64) -> Result<(), Reject> {
-    match desk.nonces.spend(&state.nonce, state.expires, now).await {
+    let used = if state.stage == Stage::Open { desk.rounds } else { desk.nonces };
+    match used.spend(&state.nonce, state.expires, now).await {
         Ok(true) => Ok(()),
+        Ok(false) if state.stage == Stage::Open => {
+            Err(Reject::new(Why::Params, "params.requestState was used before; call again without it"))
+        }
         Ok(false) => Err(void("the answer was used before; call again")),
         Err(Forgetful(detail)) => {
             Err(Reject::new(Why::LimitsAway, "confirmations can't be checked at present").detail(detail))
@@ -192,22 +214,4 @@ fn strip(permitted: &mut Permitted) {
         *value = value.without(KEY);
         value.view().next().is_some()
     });
-}
-
-/// A digest of the arguments, byte for byte.
-fn digest(permitted: &Permitted) -> String {
-    let arguments = permitted.target().arguments();
-    hex(&sha256(arguments.map_or(b"{}".as_slice(), |raw| raw.bytes())))
-}
-
-/// The parts of a call that a state is bound to.
-fn call<'a>(carry: &'a Carry) -> Call<'a> {
-    Call {
-        principal: &carry.principal,
-        task: &carry.task,
-        run: &carry.run,
-        server: &carry.server,
-        tool: &carry.tool,
-        arguments: &carry.arguments,
-    }
 }

@@ -14,12 +14,14 @@ use policies::budget::{Amounts, Drawn, Line, Spent, Steady, Unit, day};
 use policies::price::Price;
 use policies::rate::{Applies, Per, Quota, Who};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 use crate::ports::clock::unix_seconds;
 use crate::ports::limiter::{Limiter, Refused, Reservation};
 use crate::profiles::Party;
 use crate::reject::{Reject, Why};
 use crate::runs::Run;
+use crate::runs::named::Named;
 use crate::stages::authorize::Permitted;
 use crate::stages::confirm::{Carry, Confirmed};
 use crate::stages::limit::spending::{Reserved, Spending};
@@ -68,6 +70,7 @@ fn busy() -> Reject {
 pub struct Limits {
     limiter: Arc<dyn Limiter>,
     steady: Mutex<Steady>,
+    runs: Named,
 }
 
 /// Whose call it is.
@@ -88,7 +91,7 @@ impl<'a> Caller<'a> {
 impl Limits {
     /// Counts behind this port.
     pub fn new(limiter: Arc<dyn Limiter>) -> Limits {
-        Limits { limiter, steady: Mutex::default() }
+        Limits { limiter, steady: Mutex::default(), runs: Named::default() }
     }
 
     /// Spends one call of each rate that applies.
@@ -97,6 +100,7 @@ impl Limits {
     /// 429 with the time to wait.
     pub async fn rate(&self, caller: Caller<'_>, permitted: Permitted) -> Result<Rated, Reject> {
         let target = permitted.target();
+        self.run(caller)?;
         let mut rates =
             caller.party.profile.rates.applying(&caller.who(), &target.member.spec.id, permitted.exposed());
         if target.method != method::TOOLS_CALL {
@@ -117,6 +121,7 @@ impl Limits {
                     Some(Per::Tool) => "of this tool",
                     Some(Per::Server) => "to this server",
                     Some(Per::Run) => "in this run",
+                    Some(Per::Runs) => "in all your runs together",
                     Some(Per::Principal) | None => "of yours",
                 };
                 let seconds = Quota::retry_after(slow.wait);
@@ -124,6 +129,23 @@ impl Limits {
                 Err(Reject::new(Why::Rate, text).after(slow.wait))
             }
         }
+    }
+
+    /// A run of the caller's. New ones are refused while it has too many: what one run may do is bounded, and so is what
+    /// all of them may, but their number is what the counters are kept for.
+    fn run(&self, caller: Caller<'_>) -> Result<(), Reject> {
+        let (party, most) = (caller.party, caller.party.profile.runs);
+        if most == usize::MAX {
+            return Ok(());
+        }
+        let taken = self.runs.take(&party.who.owner, party.task(), &caller.run.id, (most, Instant::now()));
+        taken.map_err(|wait| {
+            let text = format!(
+                "you have {most} runs under this task, and no more are allowed; go on with one of them, or wait until \
+                 one has had no call for an hour"
+            );
+            Reject::new(Why::Rate, text).after(wait)
+        })
     }
 
     /// Lets a call with a place go, once it has its place among its caller's calls and its reservation.

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::catalog::Catalog;
 use crate::catalog::member::Member;
+use crate::profiles::Party;
 use crate::reject::{Reject, Why};
 use crate::runs::{self, Run, Runs};
 use crate::sessions::Session;
@@ -86,15 +87,24 @@ impl Target {
 /// The one server of an endpoint; None for all.
 ///
 /// # Errors
-/// 404 for a server that is not configured.
-pub fn endpoint<'a>(catalog: &'a Catalog, endpoint: &Endpoint) -> Result<Option<&'a Arc<Member>>, Reject> {
+/// 404 for a server that is not configured, and with the same words for one of which the task permits nothing.
+pub fn endpoint<'a>(
+    catalog: &'a Catalog,
+    party: &Party,
+    endpoint: &Endpoint,
+) -> Result<Option<&'a Arc<Member>>, Reject> {
     match endpoint {
         Endpoint::All => Ok(None),
         Endpoint::One(id) => {
-            let unknown = || Reject::new(Why::NotFound, "no server of this name is configured");
-            catalog.member(id).map(Some).ok_or_else(unknown)
+            let unknown = || Reject::new(Why::NotFound, "no server of this name is served here");
+            reached(catalog, party, id).map(Some).ok_or_else(unknown)
         }
     }
+}
+
+/// The server of this id, where the task permits something of it.
+fn reached<'a>(catalog: &'a Catalog, party: &Party, id: &str) -> Option<&'a Arc<Member>> {
+    catalog.member(id).filter(|member| party.profile.reaches(&member.spec.id))
 }
 
 /// The header that may name a run.
@@ -138,8 +148,8 @@ pub fn run(runs: &Runs, identified: &Identified, session: Option<&Session>) -> R
 /// # Errors
 /// Unknown method, wrong parameters, unknown name.
 pub fn route(catalog: &Catalog, bound: &Bound) -> Result<Routed, Reject> {
-    let decoded = &bound.identified.decoded;
-    let only = endpoint(catalog, &decoded.admitted.endpoint)?;
+    let (decoded, party) = (&bound.identified.decoded, &bound.identified.party);
+    let only = endpoint(catalog, party, &decoded.admitted.endpoint)?;
     let request = match &decoded.message {
         Message::Request(request) => request,
         Message::Notification(note) if note.method == method::CANCELLED => {
@@ -150,7 +160,7 @@ pub fn route(catalog: &Catalog, bound: &Bound) -> Result<Routed, Reject> {
     };
     let params = request.params.as_ref();
     let legacy = decoded.era == Era::Legacy;
-    let asking = Asking { catalog, only, era: decoded.era, params };
+    let asking = Asking { catalog, party, only, era: decoded.era, params };
     let local = match request.method.as_str() {
         method::DISCOVER if !legacy => Local::Discover,
         method::INITIALIZE if legacy => Local::Initialize,
@@ -202,6 +212,7 @@ pub fn unknown(era: Era, kind: EntryKind, name: &str) -> Reject {
 /// A request that names something of a server.
 struct Asking<'a> {
     catalog: &'a Catalog,
+    party: &'a Party,
     only: Option<&'a Arc<Member>>,
     era: Era,
     params: Option<&'a Raw>,
@@ -262,7 +273,25 @@ impl Asking<'_> {
     }
 
     fn locate(&self, kind: EntryKind, name: &str) -> Result<(Arc<Member>, String), Reject> {
-        locate(self.catalog, self.only, kind, name).ok_or_else(|| unknown(self.era, kind, name))
+        self.find(kind, name).ok_or_else(|| unknown(self.era, kind, name))
+    }
+
+    /// The server and its own name for what the client named. A shortened name is resolved later, by the list.
+    fn find(&self, kind: EntryKind, name: &str) -> Option<(Arc<Member>, String)> {
+        if let Some(member) = self.only {
+            return Some((Arc::clone(member), name.to_owned()));
+        }
+        let member = |server: &str| reached(self.catalog, self.party, server).cloned();
+        match kind {
+            EntryKind::Tool | EntryKind::Prompt => {
+                let (server, own) = naming::split(name)?;
+                Some((member(server)?, own.to_owned()))
+            }
+            EntryKind::Resource | EntryKind::Template => match uri::split(name) {
+                Some((server, own)) => Some((member(&server)?, own)),
+                None => Some((member(&self.catalog.owner(name)?.spec.id)?, name.to_owned())),
+            },
+        }
     }
 }
 
@@ -278,27 +307,5 @@ fn twin_of(key: &str) -> Option<&'static str> {
 fn put(params: &mut [(Key, Raw)], member: &str, value: &Raw) {
     for (_, old) in params.iter_mut().filter(|(key, _)| &**key == member) {
         old.clone_from(value);
-    }
-}
-
-/// The server and its own name for what the client named. A shortened name is resolved later, by the list.
-fn locate(
-    catalog: &Catalog,
-    only: Option<&Arc<Member>>,
-    kind: EntryKind,
-    name: &str,
-) -> Option<(Arc<Member>, String)> {
-    if let Some(member) = only {
-        return Some((Arc::clone(member), name.to_owned()));
-    }
-    match kind {
-        EntryKind::Tool | EntryKind::Prompt => {
-            let (server, own) = naming::split(name)?;
-            Some((Arc::clone(catalog.member(server)?), own.to_owned()))
-        }
-        EntryKind::Resource | EntryKind::Template => match uri::split(name) {
-            Some((server, own)) => Some((Arc::clone(catalog.member(&server)?), own)),
-            None => Some((Arc::clone(catalog.owner(name)?), name.to_owned())),
-        },
     }
 }

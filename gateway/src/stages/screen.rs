@@ -23,9 +23,8 @@ use memchr::memmem;
 use crate::ports::journal::Ending;
 use crate::ports::upstream::Answer;
 use crate::reject::{Reject, Why};
-use crate::seal::Sealer;
 use crate::stages::authorize::Permitted;
-use crate::stages::confirm::Carry;
+use crate::stages::confirm::Rounds;
 use crate::stages::screen::filter::{Filter, Note};
 use crate::stages::screen::outline::Outline;
 
@@ -42,8 +41,8 @@ pub struct Screen {
     pub token: Option<Raw>,
     /// The least severe log level that the client asked for; None: it gets no log notifications.
     pub level: Option<LogLevel>,
-    /// How a person's agreement is carried through further rounds, and what seals that.
-    pub carry: Option<(Carry, Sealer)>,
+    /// How this round of the call is held together with the next.
+    pub rounds: Option<Rounds>,
     /// What the task takes out.
     pub filter: Option<Filter>,
     /// Notifications that may leave.
@@ -87,7 +86,7 @@ impl Screen {
             id,
             token: None,
             level: None,
-            carry: None,
+            rounds: None,
             filter: None,
             ready: VecDeque::new(),
             capabilities,
@@ -195,7 +194,7 @@ impl Screen {
         let ending = if outline.failed { Ending::ToolError } else { Ending::Ok };
         let result = if outline.hollow { given.without("_meta") } else { given.clone() };
         let result = self.filtered(permitted, result, &outline)?;
-        let result = self.carried(server, result, &outline)?;
+        let result = self.carried(permitted, result, &outline)?;
         let result = if target.merged { expose(server, target.kind, target.method, &result) } else { result };
         let result = if self.passes(answer.era, target.method, &outline) {
             result
@@ -225,16 +224,13 @@ impl Screen {
         Ok(clean)
     }
 
-    /// A further round of a call that a person agreed to: the server's state goes inside one of ours.
-    fn carried(&self, server: &str, result: Raw, outline: &Outline) -> Result<Raw, Reject> {
-        let Some((carry, sealer)) = &self.carry else { return Ok(result) };
+    /// A further round of the call: the server's state goes inside one of ours.
+    fn carried(&self, permitted: &Permitted, result: Raw, outline: &Outline) -> Result<Raw, Reject> {
+        let Some(rounds) = &self.rounds else { return Ok(result) };
         if outline.result_type() != ResultType::InputRequired {
             return Ok(result);
         }
-        let inner = outline.state.as_ref().and_then(Raw::string);
-        let state = carry.seal(sealer, true, inner);
-        let state = state.ok_or_else(|| Reject::broken(server, "its requestState is too large"))?;
-        Ok(result.with("requestState", &Raw::from_str_value(&state)))
+        rounds.sealed(permitted.target(), &result, outline.requests.as_ref(), outline.state.as_ref())
     }
 
     /// The HTTP status that the modern era binds to an error's code; the legacy era answers with 200.

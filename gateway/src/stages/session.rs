@@ -13,7 +13,7 @@ use policies::Task;
 
 use crate::config::{Legacy, SessionIds};
 use crate::ports::upstream::{Behalf, Client, SessionKey};
-use crate::profiles::Party;
+use crate::profiles::{Party, Profile};
 use crate::reject::{Reject, Why};
 use crate::runs::{Run, Runs};
 use crate::sessions::{Owner, Session, Sessions};
@@ -142,13 +142,21 @@ fn bound(
     let run = route::run(desk.runs, &identified, session.as_ref())?;
     let party = &identified.party;
     let behalf = Behalf { who: Arc::clone(&party.who), task: party.task().into(), run: Arc::clone(&run.id) };
-    let client = narrow(party.profile.task.as_ref(), client).on_behalf(behalf);
+    let client = narrow(&party.profile, client).on_behalf(behalf);
     Ok(Bound { identified, session, client, key, conversation, run })
 }
 
-/// What servers are told of the client: nothing that the task does not let them ask for. What is said of the client to
-/// the gateway itself stays whole in the message and in the session.
-pub fn narrow(task: &Task, client: Client) -> Client {
+/// What servers are told of the client: nothing that the task does not let them ask for, and the task's roots. What is
+/// said of the client to the gateway itself stays whole in the message and in the session.
+pub fn narrow(profile: &Profile, client: Client) -> Client {
+    let client = narrowed(&profile.task, client);
+    match &profile.roots {
+        Some(roots) => client.with_roots(roots.clone()),
+        None => client,
+    }
+}
+
+fn narrowed(task: &Task, client: Client) -> Client {
     if task.is_open() || client.capabilities.bytes() == "{}" {
         return client;
     }

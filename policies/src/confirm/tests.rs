@@ -119,14 +119,24 @@ fn state() -> State {
         expires: 1000,
         nonce: "n".into(),
         replica: Some("a".into()),
-        confirmed: false,
+        method: "tools/call".into(),
+        stage: Stage::Asked,
+        asked: vec![rounds::Waiting { key: "k".into(), method: "roots/list".into(), schema: None }],
         round: 1,
         inner: Some("opaque \u{0} ä".into()),
     }
 }
 
 fn call() -> Call<'static> {
-    Call { principal: "p", task: "t", run: "r", server: "s", tool: "tool", arguments: "digest" }
+    Call {
+        principal: "p",
+        task: "t",
+        run: "r",
+        server: "s",
+        tool: "tool",
+        method: "tools/call",
+        arguments: "digest",
+    }
 }
 
 #[test]
@@ -138,6 +148,7 @@ fn r1_a_state_goes_with_its_own_call_alone() {
     assert_eq!(goes(Call { run: "x", ..call() }, 0, Some("a")), Err(Mismatch::Work));
     assert_eq!(goes(Call { server: "x", ..call() }, 0, Some("a")), Err(Mismatch::Tool));
     assert_eq!(goes(Call { tool: "x", ..call() }, 0, Some("a")), Err(Mismatch::Tool));
+    assert_eq!(goes(Call { method: "prompts/get", ..call() }, 0, Some("a")), Err(Mismatch::Tool));
     assert_eq!(goes(Call { arguments: "x", ..call() }, 0, Some("a")), Err(Mismatch::Arguments));
     assert_eq!(goes(call(), 1000, Some("a")), Err(Mismatch::Expired));
     assert_eq!(goes(call(), 0, Some("b")), Err(Mismatch::Replica));
@@ -156,8 +167,8 @@ fn r1_a_state_is_read_exactly_or_not_at_all() {
         "{}".to_owned(),
         format!("{text} {{}}"),
         text.replacen('{', r#"{"more":1,"#, 1),
-        text.replacen('{', r#"{"confirmed":true,"#, 1),
-        text.replace("false", "\"false\""),
+        text.replacen('{', r#"{"stage":"agreed","#, 1),
+        text.replace("\"asked\",", "\"later\","),
         text[..text.len() - 1].to_owned(),
         text.replace(r#""round":1"#, r#""round":300"#),
         text.replace("digest", &"d".repeat(70_000)),

@@ -246,14 +246,22 @@ fn tasks_are_shared_among_threads() {
 
 #[test]
 fn r8_an_answer_is_no_permission_under_another_policy() {
-    use crate::confirm::{Call, State};
+    use crate::confirm::{Call, Stage, State};
     let spec = TaskSpec { allow: texts(&["*"]), confirm: ConfirmSpec::Always, ..TaskSpec::named("t") };
     let entry = tool("docs__write");
     assert!(matches!(
         decide(&compiled(spec.clone()), &caller(&[]), &entry, Some("{}")),
         Decision::NeedsConfirm { .. }
     ));
-    let call = Call { principal: "p", task: "t", run: "r", server: "docs", tool: "write", arguments: "d" };
+    let call = Call {
+        principal: "p",
+        task: "t",
+        run: "r",
+        server: "docs",
+        tool: "write",
+        method: "m",
+        arguments: "d",
+    };
     let text = |text: &str| text.to_owned();
     let (principal, task, run, server) = (text("p"), text("t"), text("r"), text("docs"));
     let (tool, arguments, nonce) = (text("write"), text("d"), text("n"));
@@ -267,7 +275,9 @@ fn r8_an_answer_is_no_permission_under_another_policy() {
         nonce,
         expires: 9,
         replica: None,
-        confirmed: true,
+        method: text("m"),
+        stage: Stage::Agreed,
+        asked: Vec::new(),
         round: 1,
         inner: None,
     };

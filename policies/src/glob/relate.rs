@@ -17,7 +17,8 @@ fn meet(a: &[Token], b: &[Token]) -> bool {
     table(a, b, |x, y| x == y || x == Token::One || y == Token::One, true)
 }
 
-fn covered(outer: &[Token], inner: &[Token]) -> bool {
+/// The same of two alternatives.
+pub(crate) fn covered(outer: &[Token], inner: &[Token]) -> bool {
     table(outer, inner, |x, y| x == y || x == Token::One, false)
 }
 

@@ -37,13 +37,29 @@ fn each_kind_of_rate_applies_to_its_calls() {
         tools: vec![("github__*".into(), quota("5/s")), ("docs__*".into(), quota("1/s"))],
         servers: vec![("github".into(), quota("100/s"))],
         run: Some(quota("1000/h")),
+        runs_at_once: 3,
         concurrency: Some(8),
     };
     let rates = Rates::compile(spec).unwrap();
     let kinds = |server, tool| rates.applying(&who(), server, tool).iter().map(|a| a.per).collect::<Vec<_>>();
-    assert_eq!(kinds("github", "github__get"), [Per::Run, Per::Tool, Per::Principal, Per::Server]);
-    assert_eq!(kinds("files", "files__get"), [Per::Run, Per::Principal]);
+    assert_eq!(kinds("github", "github__get"), [Per::Run, Per::Runs, Per::Tool, Per::Principal, Per::Server]);
+    assert_eq!(kinds("files", "files__get"), [Per::Run, Per::Runs, Per::Principal]);
     assert_eq!(rates.concurrency(&who()).unwrap().1, 8);
+}
+
+/// Whoever names a new run for each call meets the rate of all its runs, under a key that no run id is part of.
+#[test]
+fn l5_l6_another_run_id_is_another_run_and_the_same_principal() {
+    let spec = RateSpec { run: Some(quota("10/min")), runs_at_once: 4, ..RateSpec::default() };
+    let rates = Rates::compile(spec).unwrap();
+    let of = |run| rates.applying(&Who { run, ..who() }, "s", "s__t");
+    let (one, other) = (of("r1"), of("r2"));
+    assert_ne!(one[0].key, other[0].key);
+    assert_eq!((one[1].key.clone(), one[1].per, one[1].quota.calls), (other[1].key.clone(), Per::Runs, 40));
+    assert_eq!(quota("1000000000/h").times(7).calls, 1_000_000_000);
+    assert_eq!(quota("5/s").times(0), quota("5/s"));
+    let stranger = rates.applying(&Who { principal: "token|2:cd", ..who() }, "s", "s__t");
+    assert_ne!(one[1].key, stranger[1].key);
 }
 
 #[test]

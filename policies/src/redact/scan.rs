@@ -50,6 +50,12 @@ impl<'t> Scan<'t> {
         redactor.own.find(self);
     }
 
+    /// Looks for credentials in a text that was under another encoding: it may be plain or base64 once more.
+    pub(super) fn encoded(&mut self, redactor: &Redactor) {
+        self.tokens(redactor, true);
+        redactor.own.find(self);
+    }
+
     fn tokens(&mut self, redactor: &Redactor, inside: bool) {
         let mut windows = wrapped::Windows::default();
         for anchors in Anchors::built_in().into_iter().chain(redactor.own.anchors()) {

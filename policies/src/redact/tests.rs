@@ -1,6 +1,7 @@
 //! The cases X1 to X6, S6 and what redaction promises, on made-up secrets.
 
 mod corpus;
+mod encoded;
 mod make;
 mod properties;
 
@@ -65,6 +66,10 @@ fn x1_steps_grow_no_faster_than_the_text() {
         (&full, "a@a."),
         (&full, "DE89370400440532013"),
         (&full, base64ed.as_str()),
+        (&full, make::base64(base64ed.as_bytes()).as_str()),
+        (&full, "3637363837303566"),
+        (&full, "QUtJQUtJQUtJQUtJQUtJQUtJQUtJQUtJQUtJQUtJQUtJ\n"),
+        (&full, "%2525"),
         (own_only, "a"),
     ] {
         let steps = |bytes: usize| {

@@ -1,5 +1,5 @@
-//! Secrets one layer deep: inside base64 and behind percent-encoding. Deeper ones are not looked for: each layer would
-//! be looked through in all its alignments.
+//! Secrets one layer deep: inside base64, and behind percent-encoding however often it was done. What is under other
+//! encodings is in [`super::layers`].
 
 use std::ops::Range;
 
@@ -14,6 +14,8 @@ use super::{Hit, Redactor};
 const WINDOW: usize = 16 * 1024;
 /// Characters before an anchor that are decoded as well, in whole groups: what stands before a secret tells it apart.
 const BEFORE: usize = 64;
+/// How often percent-encoding of percent-encoding is read through.
+const MAX_AGAIN: usize = 8;
 /// The end of a window in which a secret may not be whole.
 const TAIL: usize = 6 * 1024;
 
@@ -73,11 +75,11 @@ pub(super) fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
         if at < from {
             continue;
         }
-        if let Some(byte) = percent_byte(text, at) {
+        if let Some((byte, length)) = percent_byte(text, at) {
             let out = out.get_or_insert_with(|| Vec::with_capacity(text.len()));
             out.extend_from_slice(text.get(from..at).unwrap_or_default());
             out.push(byte);
-            from = at + 3;
+            from = at + length;
         }
     }
     let mut out = out?;
@@ -85,10 +87,17 @@ pub(super) fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn percent_byte(text: &[u8], at: usize) -> Option<u8> {
-    let digits = std::str::from_utf8(text.get(at + 1..at + 3)?).ok()?;
-    let byte = u8::from_str_radix(digits, 16).ok()?;
-    (byte.is_ascii() && !digits.starts_with('+')).then_some(byte)
+/// The byte, and how long it is written: each `25` before its digits stands for a `%` that was encoded once more.
+fn percent_byte(text: &[u8], at: usize) -> Option<(u8, usize)> {
+    let rest = text.get(at + 1..)?;
+    let again = rest.chunks(2).take(MAX_AGAIN).take_while(|pair| *pair == b"25").count();
+    let read = |skip: usize| {
+        let digits = std::str::from_utf8(rest.get(2 * skip..2 * skip + 2)?).ok()?;
+        let byte = u8::from_str_radix(digits, 16).ok()?;
+        (byte.is_ascii() && !digits.starts_with('+')).then_some((byte, 3 + 2 * skip))
+    };
+    // `%25` before anything else is a percent sign and no more.
+    read(again).or_else(|| again.checked_sub(1).and_then(read))
 }
 
 /// Spans of the decoded text as spans of the encoded one.
@@ -100,7 +109,8 @@ pub(super) fn percent_mapped(text: &[u8], hits: Vec<Hit>) -> Vec<Hit> {
     let (mut at, mut decoded) = (0, 0);
     for place in &places {
         while decoded < *place {
-            at += if text.get(at) == Some(&b'%') && percent_byte(text, at).is_some() { 3 } else { 1 };
+            let byte = if text.get(at) == Some(&b'%') { percent_byte(text, at) } else { None };
+            at += byte.map_or(1, |(_, length)| length);
             decoded += 1;
         }
         encoded.push(at);

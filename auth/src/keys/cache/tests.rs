@@ -205,3 +205,30 @@ fn a11_a_clock_that_goes_back_changes_nothing() {
     assert_eq!(ask(&mut cache, "x", s(0)), ("held", false));
     assert_eq!(ask(&mut cache, "a", Duration::MAX), ("wait", true));
 }
+
+/// The id is in the set and its key is not: that is the issuer's last word, not a reason to wait.
+#[test]
+fn a5_a6_a12_a_key_id_whose_key_cannot_be_used_is_refused_at_once() {
+    let mut enc = Signer::new(Algorithm::Rs256).jwk("enc");
+    enc["use"] = serde_json::json!("enc");
+    let mut small = Signer::new(Algorithm::Rs256).jwk("small");
+    small["n"] = serde_json::json!("AQAB");
+    let oct = serde_json::json!({"kty": "oct", "kid": "oct", "k": "AAAA"});
+    let odd = serde_json::json!({"kty": "XYZ", "kid": "odd"});
+    let twin = Signer::new(Algorithm::EdDsa).jwk("twin");
+    let good = Signer::new(Algorithm::EdDsa).jwk("good");
+    let set = keys(&[enc, small, oct, odd, twin.clone(), twin, good]);
+    let mut cache = KeyCache::new(Timing::default());
+    assert!(cache.due(s(0)));
+    cache.fetched(Some(set), s(0));
+    for kid in ["enc", "small", "oct", "odd", "twin"] {
+        for now in [1, 60, 599] {
+            assert_eq!(ask(&mut cache, kid, s(now)), ("unknown", false), "{kid} at {now}");
+        }
+    }
+    assert_eq!(ask(&mut cache, "good", s(1)), ("key", false));
+    // A mended key comes with the next set.
+    assert_eq!(ask(&mut cache, "enc", s(600)), ("unknown", true));
+    cache.fetched(Some(with(&["enc"])), s(601));
+    assert_eq!(ask(&mut cache, "enc", s(601)), ("key", false));
+}

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use super::document::Obtain;
 use crate::adapters::outbound::Watched;
 use crate::config::{KeySource, Trusted};
-use crate::ports::keys::Denied;
+use crate::ports::keys::{Denied, IssuerState};
 
 /// The longest that a token waits for its key. A fetch of metadata and keys takes at most this.
 const PATIENCE: Duration = Duration::from_secs(12);
@@ -34,6 +34,7 @@ pub(super) struct Source {
     /// One request for metadata at a time.
     asking: tokio::sync::Mutex<()>,
     landed: watch::Sender<()>,
+    last_error: Mutex<Option<String>>,
 }
 
 type ServerMetadataRef = Arc<ServerMetadata>;
@@ -62,6 +63,7 @@ impl Source {
             metadata: ArcSwapOption::empty(),
             asking: tokio::sync::Mutex::default(),
             landed: watch::Sender::new(()),
+            last_error: Mutex::default(),
         }))
     }
 
@@ -106,6 +108,20 @@ impl Source {
         held
     }
 
+    /// How it stands with the issuer.
+    pub(super) fn state(&self, now: Duration) -> IssuerState {
+        let report = self.cache.lock().report(now);
+        IssuerState {
+            issuer: self.issuer.issuer().to_string(),
+            keys: report.keys,
+            dropped: report.dropped,
+            usable: report.usable,
+            age: report.age,
+            failing: report.failing.map(|since| (report.failures, since)),
+            last_error: self.last_error.lock().clone(),
+        }
+    }
+
     fn fly(self: &Arc<Self>, started: Instant) {
         let source = Arc::clone(self);
         tokio::spawn(async move {
@@ -117,6 +133,7 @@ impl Source {
                 }
                 Err(what) => tracing::warn!(issuer, %what, "the issuer's keys can't be read"),
             }
+            *source.last_error.lock() = set.as_ref().err().cloned();
             source.cache.lock().fetched(set.ok(), started.elapsed());
             source.landed.send_replace(());
         });

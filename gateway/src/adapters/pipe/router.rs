@@ -154,7 +154,7 @@ impl Router {
         if request.method != method::PING {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
-        if self.replies.try_send(words::answer(request)).is_err() {
+        if self.replies.try_send(words::answer(request, self.options.roots.as_ref())).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             self.complain("a server's request was not answered, it does not read", &request.method);
         }

@@ -49,11 +49,14 @@ pub(crate) fn list_change(notified: &str) -> Option<Change> {
     }
 }
 
-/// The answer to a request of a legacy server: to `ping` an empty result, to everything else "method not found", since
-/// questions to clients are not carried yet. Never silence, which would hang the server's call.
-pub(crate) fn answer(request: &Request) -> Bytes {
-    if request.method == method::PING {
-        return message::result(&request.id, &Raw::empty_object());
+/// The answer to a request of a legacy server: to `ping` an empty result, to `roots/list` the task's roots where it has
+/// any, to everything else "method not found", since questions to clients are not carried yet. Never silence, which would
+/// hang the server's call.
+pub(crate) fn answer(request: &Request, roots: Option<&Raw>) -> Bytes {
+    match (request.method.as_str(), roots) {
+        (method::PING, _) => return message::result(&request.id, &Raw::empty_object()),
+        (method::ROOTS_LIST, Some(roots)) => return message::result(&request.id, roots),
+        _ => {}
     }
     let message = "Method not found: this client takes no requests".to_owned();
     message::error(Some(&request.id), &RpcError { code: code::METHOD_NOT_FOUND, message, data: None })

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
+use mcp::json::Raw;
 use mcp::message::{Id, Request};
 use mcp::method;
 use tokio::runtime::Handle;
@@ -33,13 +34,15 @@ pub(super) struct Back {
     pub(super) gate: Arc<Semaphore>,
     /// The server's id, for log lines.
     pub(super) server: Arc<str>,
+    /// What `roots/list` is answered with.
+    pub(super) roots: Option<Raw>,
 }
 
 impl Back {
     /// Answers a request of the server.
     pub(super) fn answer(self: &Arc<Self>, request: &Request) {
         tracing::debug!(server = %self.server, ping = request.method == method::PING, "the server sent a request");
-        self.post(pipe::answer(request));
+        self.post(pipe::answer(request, self.roots.as_ref()));
     }
 
     /// Tells the server that nobody waits for `id` any more.

@@ -62,7 +62,12 @@ pub(super) fn discover(id: &Id) -> Bytes {
 pub(super) fn initialize(id: &Id, client: &Client, revision: Revision) -> Bytes {
     let mut params = ObjectWriter::new();
     params.string("protocolVersion", revision.as_str());
-    params.raw("capabilities", &client.capabilities);
+    // Roots are the task's and the gateway tells them, whatever the client declared.
+    let capabilities = match client.roots.is_some() {
+        true => client.capabilities.with("roots", &Raw::empty_object()),
+        false => client.capabilities.clone(),
+    };
+    params.raw("capabilities", &capabilities);
     params.raw("clientInfo", &client.info.clone().unwrap_or_else(gateway_info));
     message::request(id, "initialize", Some(&params.finish()))
 }

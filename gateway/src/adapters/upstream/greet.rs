@@ -30,11 +30,11 @@ pub(super) async fn establish(
     match expected {
         None | Some(Way::Modern) => probe(pipes, client, shared).await,
         Some(Way::OldSse) => {
-            let mux = pipes.fresh(shared).await?;
+            let mux = pipes.fresh(shared, client).await?;
             shake(pipes, mux, client, Way::OldSse).await
         }
         Some(Way::Legacy) => {
-            let mux = pipes.fresh(shared).await?;
+            let mux = pipes.fresh(shared, client).await?;
             match shake(pipes, mux, client, Way::Legacy).await {
                 // It answered, and not as before.
                 Err(fault) if fault.kind == FaultKind::Protocol => {
@@ -47,7 +47,7 @@ pub(super) async fn establish(
 }
 
 async fn probe(pipes: &Pipes, client: &Client, shared: bool) -> Result<Conn, Fault> {
-    let mux = pipes.fresh(shared).await?;
+    let mux = pipes.fresh(shared, client).await?;
     let within = pipes.core.spec.timeouts.initialize;
     let asked = tokio::time::timeout(within, ask(&mux, compose::discover)).await;
     let verdict = match asked {
@@ -79,7 +79,7 @@ async fn probe(pipes: &Pipes, client: &Client, shared: bool) -> Result<Conn, Fau
                 }
             }
             // The question has spoilt the process, or ended it.
-            let mux = pipes.fresh(shared).await?;
+            let mux = pipes.fresh(shared, client).await?;
             shake(pipes, mux, client, Way::Legacy).await
         }
     }

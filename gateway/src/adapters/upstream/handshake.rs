@@ -69,7 +69,8 @@ async fn greet(
             Hello::Session(result, id) => {
                 let facts = facts(&result)?;
                 let headers = headers(net, client, id.as_ref(), facts.revision);
-                let session = Session::new(facts, back(core, net, gate, headers), id.is_some());
+                let back = back(core, net, gate, (headers, client));
+                let session = Session::new(facts, back, id.is_some());
                 opened(core, &session).await?;
                 return Ok(session);
             }
@@ -158,13 +159,14 @@ fn headers(net: &Net, client: &Client, id: Option<&HeaderValue>, revision: Revis
     headers
 }
 
-fn back(core: &Core, net: &Arc<Net>, gate: &Arc<Semaphore>, headers: Headers) -> Back {
+fn back(core: &Core, net: &Arc<Net>, gate: &Arc<Semaphore>, (headers, client): (Headers, &Client)) -> Back {
     Back {
         net: Arc::clone(net),
         headers,
         within: core.spec.timeouts.initialize.min(Duration::from_secs(10)),
         gate: Arc::clone(gate),
         server: Arc::clone(&core.server),
+        roots: client.roots.clone(),
     }
 }
 

@@ -178,7 +178,7 @@ impl Pipes {
     }
 
     /// A new multiplexed pipe.
-    pub(super) async fn fresh(&self, shared: bool) -> Result<Arc<Mux>, Fault> {
+    pub(super) async fn fresh(&self, shared: bool, client: &Client) -> Result<Arc<Mux>, Fault> {
         let opened = match self.opener.open().await {
             Err(NotOpened::Full(fault)) => {
                 // One that nobody uses makes room.
@@ -193,6 +193,7 @@ impl Pipes {
             NotOpened::Full(fault) | NotOpened::Failed(fault) => fault,
         })?;
         let options = MuxOptions::new(&self.core.server, shared, self.core.spec.answer_bytes);
+        let options = MuxOptions { roots: client.roots.clone(), ..options };
         Ok(Mux::start(pipe, incoming, options))
     }
 

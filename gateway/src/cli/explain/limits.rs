@@ -42,6 +42,7 @@ fn rates(call: &Call<'_>, out: &mut dyn Write) -> io::Result<()> {
             Per::Tool => "of this caller for tools of this pattern",
             Per::Server => "of the task to this server",
             Per::Run => "of each run",
+            Per::Runs => "of all runs of this caller together",
         };
         writeln!(out, "rate: {} {whose}", rate(&one.quota))?;
     }

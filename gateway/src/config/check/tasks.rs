@@ -9,8 +9,10 @@ mod spec;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp::json::{ArrayWriter, ObjectWriter, Raw};
 use policies::compile::{Compiled, TaskSpec};
 use policies::rate::Rates;
+use policies::task::Capabilities;
 
 use super::bounds::seconds;
 use super::{server, valid_id};
@@ -18,7 +20,7 @@ use crate::config::checked::{Origin, Task, ToolTimeouts};
 use crate::config::context::Context;
 use crate::config::place::At;
 use crate::config::raw;
-use crate::profiles::{CONFIRM_WITHIN, Profile};
+use crate::profiles::{CONFIRM_WITHIN, Profile, RUNS};
 
 pub(super) use review::Ground;
 
@@ -162,6 +164,22 @@ fn one(
     Some(Parts { name: name.to_owned(), spec, rest, origin })
 }
 
+/// The answer to `roots/list`.
+fn roots(capabilities: &Capabilities) -> Option<Raw> {
+    let mut all = ArrayWriter::new();
+    for root in &capabilities.roots {
+        let mut one = ObjectWriter::new();
+        one.string("uri", &root.uri);
+        if let Some(name) = &root.name {
+            one.string("name", name);
+        }
+        all.push(&one.finish());
+    }
+    let mut answer = ObjectWriter::new();
+    answer.raw("roots", &all.finish());
+    (!capabilities.roots.is_empty()).then(|| answer.finish())
+}
+
 fn join(
     part: Parts,
     compiled: Result<Compiled, Vec<policies::flaw::Flaw>>,
@@ -178,9 +196,13 @@ fn join(
     };
     let more = review::review(&spec, &compiled.warnings, ground);
     context.warnings.extend(compiled.warnings.iter().chain(&more).map(|flaw| origin.problem(flaw)));
+    let reached = ground.servers.iter().filter(|id| compiled.reach.reaches(id));
     let profile = Profile {
+        roots: roots(compiled.task.capabilities()),
+        servers: Some(reached.map(|id| (*id).into()).collect()),
         rates: rest.rates,
         budgets: rest.limits.budgets,
+        runs: rest.limits.runs.unwrap_or(RUNS),
         caps: rest.limits.caps,
         redactor: rest.content.redactor,
         redact_arguments: rest.content.redact_arguments,

@@ -120,6 +120,10 @@ pub(crate) struct TaskLimits {
     pub(crate) servers: Option<Ordered<Rate>>,
     /// Calls of each run.
     pub(crate) run: Option<Rate>,
+    /// How many times the rate of a run all runs of a principal get together, whatever they are called. Default 10.
+    pub(crate) runs_at_once: Option<u64>,
+    /// Runs of a principal at most; one ends after an hour without a call. Default 10000.
+    pub(crate) runs: Option<u64>,
     /// Calls of each principal at the same time.
     pub(crate) concurrency: Option<u64>,
     /// Largest result, as JSON.

@@ -51,6 +51,8 @@ tasks:
       tools: { 'a__get_*': { rate: 5/s, burst: 2 } }
       servers: { a: 1000/h }
       run: 30/min
+      runs_at_once: 3
+      runs: 50
       concurrency: 8
       result_bytes: 256KiB
       result_items: 50
@@ -88,11 +90,14 @@ fn every_setting_of_a_task_becomes_its_profile() {
             (Scope::Principal(Period::Month), Unit::Bytes, 1 << 30, false),
         ]
     );
-    assert_eq!(p.budgets.runs_a_day, 7);
+    assert_eq!((p.budgets.runs_a_day, p.runs), (7, 50));
     let who = Who { task: "support", principal: "p", run: "r" };
     let rates: Vec<_> =
         p.rates.applying(&who, "a", "a__get_x").iter().map(|a| (a.per, a.quota.burst)).collect();
-    assert_eq!(rates, [(Per::Run, 30), (Per::Tool, 2), (Per::Principal, 60), (Per::Server, 1000)]);
+    assert_eq!(
+        rates,
+        [(Per::Run, 30), (Per::Runs, 90), (Per::Tool, 2), (Per::Principal, 60), (Per::Server, 1000)]
+    );
     assert_eq!(p.rates.concurrency(&who).map(|(_, cap)| cap), Some(8));
     let strip = p.strip.unwrap();
     assert!(strip.controls && strip.zero_width && !strip.bidi && !strip.tags);

@@ -9,10 +9,10 @@ use mcp::json::{Limits, ObjectWriter, Raw};
 use mcp::message::{self, Id};
 use policies::confirm::{self, Asked, KEY};
 use policies::redact::{Redactor, Spec};
+use policies::task::Fallback;
 use serde_json::{Value, json};
 
-use super::{Carry, Confirmed, Desk, Next, agreed, unasked, until};
-use crate::ports::clock::unix_seconds;
+use super::{Carry, Confirmed, Desk, Next, agreed, unasked};
 use crate::questions::Open;
 use crate::reject::{Reject, Why};
 use crate::stages::authorize::Permitted;
@@ -32,16 +32,14 @@ pub struct Pending {
 
 /// Asks by answering with the question.
 pub(super) fn modern(desk: &Desk<'_>, bound: &Bound, permitted: Permitted) -> Result<Next, Reject> {
-    let declared = bound.identified.decoded.meta.client_capabilities.as_ref();
-    if !declared.is_some_and(can_ask) {
+    if !declared(bound) {
         let text = "this call must be confirmed by a person, for which the client must declare elicitation";
         let mut data = ObjectWriter::new();
         data.raw("requiredCapabilities", &raw(&json!({ "elicitation": { "form": {} } })));
         return unasked(bound, permitted, Reject::new(Why::Capability, text).data(data.finish()));
     }
-    let until = until(bound, unix_seconds(desk.now));
-    let carry = Carry::of(bound, &permitted).until(until, desk.nonces.replica());
-    let state = carry.seal(desk.sealer, false, None);
+    let at = (desk.now, desk.nonces.replica());
+    let state = Carry::of(bound, &permitted).question(permitted.target(), desk.sealer, at);
     let state = state.ok_or_else(|| Reject::new(Why::Internal, "the gateway failed"))?;
     let params = confirm::elicitation(&words(bound, &permitted));
     let mut result = ObjectWriter::new();
@@ -49,6 +47,15 @@ pub(super) fn modern(desk: &Desk<'_>, bound: &Bound, permitted: Permitted) -> Re
     result.raw("inputRequests", &raw(&json!({ KEY: { "method": ELICIT, "params": params } })));
     result.string("requestState", &state);
     Ok(Next::Again(result.finish()))
+}
+
+fn declared(bound: &Bound) -> bool {
+    bound.identified.decoded.meta.client_capabilities.as_ref().is_some_and(can_ask)
+}
+
+/// Whether a modern client's calls go ahead unasked, since it can't ask.
+pub(super) fn excused(bound: &Bound) -> bool {
+    bound.identified.party.profile.task.confirm_fallback() == Fallback::Allow && !declared(bound)
 }
 
 /// Asks on the call's own stream.

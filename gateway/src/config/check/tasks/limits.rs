@@ -12,6 +12,8 @@ use crate::config::raw::{self, tasks};
 
 /// For how many runs a day a principal gets the budget of a run when the file says nothing.
 const RUNS_PER_DAY: usize = 100;
+/// How many times the rate of a run all runs of a principal get when the file says nothing.
+const RUNS_AT_ONCE: usize = 10;
 /// More of anything is a slip.
 const MOST: usize = 1_000_000_000;
 
@@ -20,6 +22,8 @@ const MOST: usize = 1_000_000_000;
 pub(super) struct Limits {
     pub(super) caps: Option<Caps>,
     pub(super) budgets: Budgets,
+    /// Runs of a principal at most.
+    pub(super) runs: Option<usize>,
     /// Where each budget stands.
     pub(super) budget_places: Vec<At>,
 }
@@ -58,6 +62,7 @@ pub(super) fn check(
     }
     let runs = at.key("budget_runs_per_day");
     let runs = context.count(&runs, raw.budget_runs_per_day, RUNS_PER_DAY, 1..=1_000_000);
+    limits.runs = context.bound(&at.key("runs"), raw.runs, 1..=1_000_000);
     limits.budgets.runs_a_day = u32::try_from(runs).unwrap_or(u32::MAX);
     (rates, limits)
 }
@@ -81,8 +86,12 @@ fn rates(raw: &tasks::TaskLimits, at: &At, context: &mut Context<'_>) -> RateSpe
     }
     let mut single = |key: &str, rate: &Option<_>| rate.as_ref().and_then(|r| context.rate(&at.key(key), r));
     let (calls, run) = (single("calls", &raw.calls), single("run", &raw.run));
+    let at_once = at.key("runs_at_once");
+    let at_once = context.count(&at_once, raw.runs_at_once, RUNS_AT_ONCE, 1..=100_000);
+    let runs_at_once = u32::try_from(at_once).unwrap_or(u32::MAX);
     let concurrency = context.bound(&at.key("concurrency"), raw.concurrency, 1..=1_000_000);
-    RateSpec { calls, tools, servers, run, concurrency: concurrency.and_then(|n| u32::try_from(n).ok()) }
+    let concurrency = concurrency.and_then(|n| u32::try_from(n).ok());
+    RateSpec { calls, tools, servers, run, runs_at_once, concurrency }
 }
 
 /// What is not capped is as large as it likes.

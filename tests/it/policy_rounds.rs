@@ -1,0 +1,220 @@
+//! Cases R1, R2 and R7 for a server's own rounds, without any confirmation: what a client brings back counts for the caller
+//! and the call that were asked, once, and a server sees its own state byte for byte or none.
+
+use serde_json::{Value, json};
+use tollgate_tests::client::{Client, Modern};
+use tollgate_tests::gateway::Gateway;
+use tollgate_tests::peer::Peer;
+use tollgate_tests::scripted::{Carrier, Scripted};
+use tollgate_tests::wait::{LONG, within};
+
+use crate::support::{http, yaml};
+
+const STATE: &str = "the server's own \u{e4} \\ \" state";
+
+/// Asks who, until it is told; `state` is what it wants back.
+fn asking(state: Option<&'static str>) -> Scripted {
+    Scripted::carried(Peer::modern("up"), Carrier::Json, move |seen, out| {
+        let method =
+            ["tools/call", "prompts/get", "resources/read"].into_iter().find(|method| seen.is(method));
+        let asks = method.is_some() && !seen.body.contains("\"who\"");
+        if asks {
+            let schema =
+                json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+            let question = json!({"method": "elicitation/create",
+                "params": {"message": "Who?", "requestedSchema": schema}});
+            let mut result = json!({"resultType": "input_required", "inputRequests": {"who": question}});
+            if let Some(state) = state {
+                result["requestState"] = json!(state);
+            }
+            out.json(200, seen.rpc().result(&result.to_string()));
+        }
+        asks
+    })
+}
+
+fn gateway(up: &Scripted, more: &str) -> Gateway {
+    let task = "{ allow: [\"*\"], allow_prompts: [\"*\"], allow_resources: [\"*\"], capabilities: { elicitation: true }";
+    let head = format!("default_task: t\ntasks:\n  t: {task}{more} }}\n  u: {task}{more} }}\n");
+    Gateway::start(&yaml(&head, &[http("up", up, "")]))
+}
+
+fn client(gateway: &Gateway, run: &str) -> Modern {
+    let run = Value::from(run).to_string();
+    gateway.modern().capabilities(json!({"elicitation": {"form": {}}})).meta("dev.tollgate/run", &run)
+}
+
+fn who() -> Value {
+    json!({"who": {"action": "accept", "content": {"name": "Ada"}}})
+}
+
+fn call(arguments: &Value) -> Value {
+    json!({"name": "up__echo", "arguments": arguments})
+}
+
+/// The first round: the state.
+fn asked(client: &Modern, method: &str, params: &Value) -> String {
+    let result = client.send(method, &params.to_string()).result();
+    assert_eq!(result["resultType"], "input_required", "{result}");
+    assert!(result["inputRequests"]["who"].is_object(), "{result}");
+    result["requestState"].as_str().expect("a state").to_owned()
+}
+
+fn again(client: &Modern, method: &str, params: &Value, state: &str, responses: &Value) -> Value {
+    let mut params = params.clone();
+    params["requestState"] = json!(state);
+    params["inputResponses"] = responses.clone();
+    client.send(method, &params.to_string()).response()
+}
+
+#[test]
+fn r1_a_servers_state_is_sealed_and_comes_back_to_it_byte_for_byte() {
+    let up = asking(Some(STATE));
+    let gateway = gateway(&up, "");
+    let client = client(&gateway, "r");
+    for (method, params) in [
+        ("tools/call", call(&json!({"text": "hi"}))),
+        ("prompts/get", json!({"name": "up__greet"})),
+        ("resources/read", json!({"uri": "up+file:///notes/a.txt"})),
+    ] {
+        let state = asked(&client, method, &params);
+        assert!(!state.contains("server"), "{state}");
+        let done = again(&client, method, &params, &state, &who());
+        assert_eq!(done["result"]["resultType"], "complete", "{method}: {done}");
+        let last = up.seen_of(method).pop().unwrap().rpc();
+        assert_eq!(last.param(&["requestState"]), Some(json!(STATE)), "{method}");
+        assert_eq!(last.param(&["inputResponses"]), Some(who()), "{method}");
+        let replayed = again(&client, method, &params, &state, &who());
+        assert_eq!(replayed["error"]["code"], -32602, "{method}: {replayed}");
+    }
+}
+
+#[test]
+fn r1_no_state_goes_to_a_server_that_gave_none() {
+    let up = asking(None);
+    let gateway = gateway(&up, "");
+    let client = client(&gateway, "r");
+    let params = call(&json!({"text": "hi"}));
+    let state = asked(&client, "tools/call", &params);
+    let done = again(&client, "tools/call", &params, &state, &who());
+    assert_eq!(done["result"]["resultType"], "complete", "{done}");
+    assert!(up.seen_of("tools/call").iter().all(|seen| !seen.body.contains("requestState")));
+}
+
+#[test]
+fn r1_a_state_of_another_caller_call_or_nobody_is_refused() {
+    let up = asking(Some(STATE));
+    let gateway = gateway(&up, "");
+    let client = client(&gateway, "r");
+    let params = call(&json!({"text": "hi"}));
+    let state = asked(&client, "tools/call", &params);
+    let mut flipped = state.clone().into_bytes();
+    let middle = flipped.len() / 2;
+    flipped[middle] = if flipped[middle] == b'A' { b'B' } else { b'A' };
+    let flipped = String::from_utf8(flipped).unwrap();
+    let (run, task) = (crate::policy_rounds::client(&gateway, "s"), client.clone().at("/tasks/u/mcp"));
+    let tool = json!({"name": "up__whoami", "arguments": {"text": "hi"}});
+    let (prompt, other) = (json!({"name": "up__greet"}), call(&json!({"text": "ho"})));
+    let before = up.calls();
+    for (what, by, method, params, state) in [
+        ("flipped", &client, "tools/call", &params, flipped.as_str()),
+        ("truncated", &client, "tools/call", &params, &state[..state.len() - 4]),
+        ("empty", &client, "tools/call", &params, ""),
+        ("a server's own", &client, "tools/call", &params, STATE),
+        ("another run", &run, "tools/call", &params, state.as_str()),
+        ("another task", &task, "tools/call", &params, state.as_str()),
+        ("another tool", &client, "tools/call", &tool, state.as_str()),
+        ("another method", &client, "prompts/get", &prompt, state.as_str()),
+        ("other arguments", &client, "tools/call", &other, state.as_str()),
+    ] {
+        let refused = again(by, method, params, state, &who());
+        assert_eq!(refused["error"]["code"], -32602, "{what}: {refused}");
+    }
+    let mut number = params.clone();
+    number["requestState"] = json!(7);
+    assert_eq!(client.send("tools/call", &number.to_string()).code(), Some(-32602));
+    assert_eq!(up.calls(), before, "none of it has reached the server");
+    let done = again(&client, "tools/call", &params, &state, &who());
+    assert_eq!(done["result"]["resultType"], "complete", "none of it has spent it: {done}");
+}
+
+#[test]
+fn r1_a_servers_state_is_void_after_its_time() {
+    let up = asking(Some(STATE));
+    let gateway = gateway(&up, ", confirm_within: 1s");
+    let client = client(&gateway, "r");
+    let params = call(&json!({}));
+    let state = asked(&client, "tools/call", &params);
+    // An answer that is none is only looked at while the state is good, and spends nothing.
+    let bad = json!({"who": 7});
+    within(LONG, "the state is void", || {
+        let refused = again(&client, "tools/call", &params, &state, &bad);
+        refused["error"]["message"].as_str().unwrap_or_default().contains("too old")
+    });
+    assert_eq!(again(&client, "tools/call", &params, &state, &who())["error"]["code"], -32602);
+}
+
+#[test]
+fn r2_answers_that_nobody_asked_for_and_answers_that_are_none_stay_here() {
+    let up = asking(Some(STATE));
+    let gateway = gateway(&up, "");
+    let client = client(&gateway, "r");
+    let params = call(&json!({"text": "hi"}));
+    for bad in [
+        json!({"who": {"action": "yes"}}),
+        json!({"who": {"action": "accept", "content": {"name": 7}}}),
+        json!({"who": {"action": "accept"}}),
+        json!({"who": 7}),
+        json!([]),
+    ] {
+        let state = asked(&client, "tools/call", &params);
+        let before = up.calls();
+        let refused = again(&client, "tools/call", &params, &state, &bad);
+        assert_eq!(refused["error"]["code"], -32602, "{bad}: {refused}");
+        assert_eq!(up.calls(), before, "{bad}");
+    }
+    let state = asked(&client, "tools/call", &params);
+    let mut more = who();
+    more["never-asked"] = json!({"action": "accept"});
+    let done = again(&client, "tools/call", &params, &state, &more);
+    assert_eq!(done["result"]["resultType"], "complete", "{done}");
+    assert!(!up.seen_of("tools/call").pop().unwrap().body.contains("never-asked"));
+}
+
+#[test]
+fn r7_rounds_have_an_end() {
+    let up = Scripted::carried(Peer::modern("up"), Carrier::Json, |seen, out| {
+        let mine = seen.is("tools/call");
+        if mine {
+            out.json(200, seen.rpc().result(r#"{"resultType":"input_required","requestState":"more"}"#));
+        }
+        mine
+    });
+    let gateway = gateway(&up, "");
+    let client = client(&gateway, "r");
+    let mut params = call(&json!({}));
+    let mut rounds = 0;
+    let refused = loop {
+        let answer = client.send("tools/call", &params.to_string()).response();
+        let Some(state) = answer["result"]["requestState"].as_str() else { break answer };
+        params["requestState"] = json!(state);
+        rounds += 1;
+        assert!(rounds < 20, "they never end");
+    };
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("too many rounds"), "{refused}");
+}
+
+/// The words of the modern era mean nothing in a legacy client's call, and must not begin to mean something on the way.
+#[test]
+fn r1_a_legacy_client_brings_no_state_to_a_modern_server() {
+    let up = Scripted::json(Peer::modern("up"));
+    let gateway = gateway(&up, "");
+    let mut params = call(&json!({"text": "hi"}));
+    params["requestState"] = json!("forged");
+    params["inputResponses"] = who();
+    let answer = gateway.legacy().send("tools/call", &params.to_string()).result();
+    assert_eq!(answer["isError"], false, "{answer}");
+    let body = up.seen_of("tools/call").pop().unwrap().body;
+    assert!(!body.contains("requestState") && !body.contains("inputResponses"), "{body}");
+}
