@@ -20,7 +20,10 @@ use tokio::time::Instant;
 
 pub use open::{Place, fork, open};
 
-use crate::ports::journal::{About, End, Intent, Journal, Note, Settling, Slot, Unavailable, Written};
+use crate::adapters::archive::Archiver;
+use crate::ports::journal::{
+    About, Archive, End, Intent, Journal, Note, Settling, Slot, Unavailable, Written,
+};
 use crate::who::Who;
 
 /// Runs whose next index is remembered; that of others is taken from the journal's totals.
@@ -36,6 +39,7 @@ pub struct OnDisk {
     policy: Digest,
     next: Mutex<LruCache<RunKey, u64>>,
     denied: Mutex<(Instant, u32)>,
+    archive: Option<Archiver>,
 }
 
 impl OnDisk {
@@ -222,8 +226,15 @@ impl Journal for OnDisk {
         self.journal.count_denied(reason);
     }
 
+    fn archive(&self) -> Option<Archive> {
+        self.archive.as_ref().map(Archiver::state)
+    }
+
     fn close(&self) {
         self.journal.close();
+        if let Some(archive) = &self.archive {
+            archive.stop();
+        }
     }
 }
 

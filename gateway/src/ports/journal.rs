@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use mcp::json::Raw;
@@ -123,6 +124,21 @@ pub struct Written {
     pub slot: Box<dyn Slot>,
 }
 
+/// How the archive of the journal stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Archive {
+    /// Where this log is kept.
+    pub url: String,
+    /// Closed segments that are not kept yet.
+    pub lag_segments: u64,
+    /// Segments that are kept.
+    pub kept_segments: u64,
+    /// Segments under whose names something else is kept. They count as lag.
+    pub refused: Vec<u64>,
+    /// Why nothing is taken now, and since when this is known.
+    pub error: Option<(String, SystemTime)>,
+}
+
 /// Where calls leave their records.
 #[async_trait]
 pub trait Journal: Send + Sync {
@@ -140,6 +156,11 @@ pub trait Journal: Send + Sync {
 
     /// Counts a refusal whose caller or message is not known.
     fn count_denied(&self, reason: &'static str);
+
+    /// How its archive stands, where there is one.
+    fn archive(&self) -> Option<Archive> {
+        None
+    }
 
     /// Ends the journal: nothing is taken any more. Waits until everything is on disk.
     fn close(&self);
