@@ -16,9 +16,8 @@ use crate::hash::Digest;
 use crate::key::VerifierKey;
 use crate::note::{Checkpoint, NoteError};
 use keys::Keys;
-pub(crate) use keys::header;
-pub(crate) use source::whole;
 pub use source::{DirSource, ReadAt, Source};
+pub(crate) use {keys::header, source::whole};
 
 /// What a verifier is given besides the files.
 #[derive(Clone, Debug, Default)]
