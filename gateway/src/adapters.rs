@@ -1,5 +1,6 @@
 //! What stands behind the ports: real servers and child processes, proof of callers, credentials for servers, the journal.
 
+pub mod archive;
 pub mod child;
 pub mod credentials;
 pub mod journal;

@@ -18,6 +18,7 @@ use crate::answers::{VERSION, card};
 use crate::catalog::member::Member;
 use crate::edge::Counters;
 use crate::gate::{Gate, Snapshot};
+use crate::ports::journal::Archive;
 use crate::ports::keys::IssuerState;
 use crate::wire::{self, Full, Handler, Head, Reply, Work};
 
@@ -155,6 +156,7 @@ fn status(gate: &Gate, snap: &Snapshot, counters: &Counters) -> Value {
             "slow_readers": counters.slow_readers.load(Relaxed),
         },
         "issuers": snap.keys.issuers().iter().map(|state| issuer(state, gate.clock.now())).collect::<Vec<_>>(),
+        "archive": gate.book.journal.archive().map(archive),
         "servers": snap.catalog.members().iter().map(|member| server(member)).collect::<Vec<_>>(),
     })
 }
@@ -206,6 +208,17 @@ pub fn server(member: &Member) -> Value {
         "dropped": dropped,
         "last_error": error,
         "list_error": lists.failure,
+    })
+}
+
+/// The journal's archive; `null` where none is configured.
+fn archive(archive: Archive) -> Value {
+    json!({
+        "url": archive.url,
+        "lag_segments": archive.lag_segments,
+        "kept_segments": archive.kept_segments,
+        "refused": archive.refused,
+        "error": archive.error.map(|(text, at)| json!({ "message": text, "at": time(at) })),
     })
 }
 

@@ -195,6 +195,7 @@ fn allowed(name: &str) -> &'static [&'static str] {
             "lru",
             "memchr",
             "mimalloc",
+            "object_store",
             "parking_lot",
             "pingora-core",
             "ring",

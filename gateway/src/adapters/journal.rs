@@ -21,9 +21,10 @@ use tokio::time::Instant;
 
 pub use open::{Place, fork, open};
 
+use crate::adapters::archive::Archiver;
 use crate::ports::accounts::Accounts;
 use crate::ports::journal::{
-    About, End, Head, Ids, Intent, Journal, Kept, Note, Receipt, Slot, Unavailable, Written,
+    About, Archive, End, Head, Ids, Intent, Journal, Kept, Note, Receipt, Slot, Unavailable, Written,
 };
 use crate::who::Who;
 use spans::Spans;
@@ -38,6 +39,7 @@ pub struct OnDisk {
     strict: bool,
     policy: Digest,
     denied: Mutex<(Instant, u32)>,
+    archive: Option<Archiver>,
 }
 
 impl OnDisk {
@@ -221,7 +223,14 @@ impl Journal for OnDisk {
         Some(self)
     }
 
+    fn archive(&self) -> Option<Archive> {
+        self.archive.as_ref().map(Archiver::state)
+    }
+
     fn close(&self) {
         self.journal.close();
+        if let Some(archive) = &self.archive {
+            archive.stop();
+        }
     }
 }

@@ -24,6 +24,7 @@ use super::place::At;
 use super::problem::Problem;
 use super::raw;
 
+pub(crate) use audit::archive_url;
 pub(crate) use credential::{looks_secret, names_secret};
 pub(crate) use outgoing::assertion_key;
 pub(crate) use server::valid_id;

@@ -21,7 +21,7 @@ pub use self::auth::{
     Assertion, Auth, ClientCertificates, FixedToken, Grantor, Held, HeldClient, Introspection, KeySource,
     Outgoing, Trusted,
 };
-pub use audit::{Audit, Durability};
+pub use audit::{Archive, Audit, Durability};
 pub use meter::{Meter, Placement};
 pub use policy::ServerPolicy;
 pub(crate) use task::Origin;

@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use mcp::json::Raw;
@@ -181,6 +182,21 @@ pub struct Written {
     pub slot: Box<dyn Slot>,
 }
 
+/// How the archive of the journal stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Archive {
+    /// Where this log is kept.
+    pub url: String,
+    /// Closed segments that are not kept yet.
+    pub lag_segments: u64,
+    /// Segments that are kept.
+    pub kept_segments: u64,
+    /// Segments under whose names something else is kept. They count as lag.
+    pub refused: Vec<u64>,
+    /// Why nothing is taken now, and since when this is known.
+    pub error: Option<(String, SystemTime)>,
+}
+
 /// Where calls leave their records.
 #[async_trait]
 pub trait Journal: Send + Sync {
@@ -204,6 +220,11 @@ pub trait Journal: Send + Sync {
 
     /// What its records add up to; none when nothing is kept.
     fn accounts(&self) -> Option<&dyn Accounts> {
+        None
+    }
+
+    /// How its archive stands, where there is one.
+    fn archive(&self) -> Option<Archive> {
         None
     }
 

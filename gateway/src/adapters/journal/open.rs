@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::OnDisk;
 use super::spans::{Spans, Unkept};
+use crate::adapters::archive::{Archiver, Store};
 use crate::config::{Audit, Checked, Durability};
 use crate::ports::journal::Journal;
 
@@ -78,7 +79,9 @@ pub fn open(
     let policy = Digest(config.digest);
     let record = Entry { policy_digest: Some(policy), digest: Some(policy), ..Entry::new(Kind::Config) };
     block_on(journal.record(record)).map_err(|error| format!("journal: {error}"))?;
+    let archive = archive(spec, &journal)?;
     let kept = OnDisk {
+        archive,
         strict: spec.durability == Durability::Strict,
         spans: Spans::new(DigestKey::new(digest)),
         policy,
@@ -86,6 +89,15 @@ pub fn open(
         journal,
     };
     Ok((Arc::new(kept), said))
+}
+
+/// The archive of a log, at work.
+fn archive(spec: &Audit, journal: &writer::Journal) -> Result<Option<Archiver>, String> {
+    let Some(place) = &spec.archive else { return Ok(None) };
+    let failed = |error: &dyn std::fmt::Display| format!("journal: archive: {error}");
+    let store = Store::open(place, true).map_err(|error| failed(&error))?;
+    let started = Archiver::start(store, journal.opened().dir.clone(), journal.log());
+    started.map(Some).map_err(|error| failed(&error))
 }
 
 /// Sets a log aside and begins another that names it. Gives the new log's first key.

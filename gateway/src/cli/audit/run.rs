@@ -45,7 +45,7 @@ pub(super) struct RunArgs {
 /// Runs the command: 1 when nothing is known of the run.
 pub(super) fn run(args: &RunArgs, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
     let logs = args.dirs.logs()?;
-    let sources: Vec<&dyn Source> = logs.iter().map(|log| &log.source as &dyn Source).collect();
+    let sources: Vec<&dyn Source> = logs.iter().map(|log| &*log.source).collect();
     let (mut runs, damaged) = read::runs(&sources, &args.run)?;
     say_damaged(damaged, err);
     let is = |want: &Option<String>, is: &str| want.as_deref().is_none_or(|want| want == is);
