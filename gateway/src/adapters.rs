@@ -1,4 +1,5 @@
-//! What stands behind the ports: real servers and child processes, proof of callers, credentials for servers, the journal.
+//! What stands behind the ports: real servers and child processes, proof of callers, credentials for servers, the journal, trace
+//! collectors.
 
 pub mod child;
 pub mod credentials;
@@ -6,6 +7,7 @@ pub mod journal;
 pub mod keys;
 pub mod limiter;
 pub mod nonces;
+pub mod otlp;
 pub mod outbound;
 pub mod pipe;
 pub mod upstream;

@@ -20,7 +20,7 @@ pub use checked::{
     Assertion, Audit, Auth, ByTool, Checked, ClientCertificates, Durability, FixedToken, FrontLimits,
     Grantor, Held, HeldClient, HttpKind, HttpServer, Introspection, Isolation, KeySource, Keys, Legacy,
     Lists, Log, LogFormat, Outgoing, Server, ServerPolicy, SessionIds, StdioServer, Task, Timeouts, TlsFiles,
-    ToolRules, ToolTimeouts, Transport, Trusted,
+    ToolRules, ToolTimeouts, Tracing, TracingProtocol, Transport, Trusted,
 };
 pub use context::{Env, read_secret};
 pub use problem::Problem;

@@ -123,6 +123,7 @@ impl Gate {
             Err(reject) => reject,
             Ok(mut taken) => {
                 ledger.run = Some(Arc::clone(&taken.bound.run.id));
+                ledger.trace_session(&taken.bound);
                 let token = taken.entry.cancelled().clone();
                 let checked = tokio::select! {
                     biased;
@@ -265,6 +266,7 @@ fn describe(ledger: &mut Ledger, decoded: &Decoded) {
     let known = method::is_request(name, decoded.era) || method::is_notification(name, decoded.era);
     ledger.method.push_str(if known || name == "response" { name } else { "other" });
     ledger.era = Some(decoded.era);
+    ledger.trace(decoded);
     let mut sent = decoded.meta.rest.iter().filter(|(key, _)| &**key == "traceparent");
     ledger.traceparent = sent.next().and_then(|(_, value)| value.string());
 }

@@ -1,6 +1,8 @@
 //! The tasks of a configuration with what the gateway does for each: rates, budgets, result caps, redaction, time
 //! limits. Plain compiled data, swapped as a whole; decisions are made in `policies`.
 
+mod meters;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use policies::rate::Rates;
 use policies::redact::Redactor;
 use policies::select::{NoTask, TaskOffer, Tasks};
 
+pub use self::meters::Meters;
 use crate::who::Who;
 
 /// One task as it is worked under.
@@ -39,6 +42,8 @@ pub struct Profile {
     pub call_total: Option<Duration>,
     /// How long a question for confirmation is good for.
     pub confirm_within: Duration,
+    /// Its handles of metrics.
+    pub meters: Meters,
 }
 
 /// How long a question for confirmation is good for when the configuration says nothing.
@@ -58,6 +63,7 @@ impl Profile {
             call_idle: None,
             call_total: None,
             confirm_within: CONFIRM_WITHIN,
+            meters: Meters::default(),
         }
     }
 }

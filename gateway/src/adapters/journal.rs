@@ -1,6 +1,7 @@
 //! The journal on disk behind its port: makes records of what the stages tell, with digests in the place of bodies.
 //! Nothing that a credential holds and no body gets into a record.
 
+mod figures;
 mod open;
 
 use std::num::NonZeroUsize;
@@ -20,7 +21,9 @@ use tokio::time::Instant;
 
 pub use open::{Place, fork, open};
 
-use crate::ports::journal::{About, End, Intent, Journal, Note, Settling, Slot, Unavailable, Written};
+use crate::ports::journal::{
+    About, End, Figures, Ids, Intent, Journal, Note, Settling, Slot, SyncTimer, Unavailable, Written,
+};
 use crate::who::Who;
 
 /// Runs whose next index is remembered; that of others is taken from the journal's totals.
@@ -36,6 +39,7 @@ pub struct OnDisk {
     policy: Digest,
     next: Mutex<LruCache<RunKey, u64>>,
     denied: Mutex<(Instant, u32)>,
+    syncs: Arc<figures::Syncs>,
 }
 
 impl OnDisk {
@@ -177,7 +181,9 @@ impl Slot for Open {
 impl Journal for OnDisk {
     async fn intent(&self, intent: &Intent<'_>) -> Result<Written, Unavailable> {
         let entry = self.first(intent);
-        let span = Arc::from(entry.span.as_deref().unwrap_or_default());
+        let id = |text: &Option<Text>| Arc::from(text.as_deref().unwrap_or_default());
+        let index = entry.index.map(|index| index.0);
+        let ids = Ids { trace: id(&entry.trace), span: id(&entry.span), index };
         // An outcome repeats whose it is, and not what was asked.
         let rest = Entry {
             args_mac: None,
@@ -191,7 +197,7 @@ impl Journal for OnDisk {
         };
         let (_, slot) = self.journal.intent(entry).await.map_err(|why| Unavailable(why.to_string()))?;
         let open = Open { slot, entry: rest, digest: Arc::clone(&self.digest), strict: self.strict };
-        Ok(Written { span, slot: Box::new(open) })
+        Ok(Written { ids, slot: Box::new(open) })
     }
 
     async fn note(&self, about: &About<'_>, note: Note<'_>) -> Result<(), Unavailable> {
@@ -220,6 +226,14 @@ impl Journal for OnDisk {
 
     fn count_denied(&self, reason: &'static str) {
         self.journal.count_denied(reason);
+    }
+
+    fn figures(&self) -> Option<Figures> {
+        Some(figures::of(&self.journal.stats()))
+    }
+
+    fn time_syncs(&self, with: SyncTimer) {
+        self.syncs.tell(with);
     }
 
     fn close(&self) {

@@ -15,6 +15,7 @@ mod outgoing;
 mod server;
 mod stdio_server;
 mod tasks;
+mod tracing;
 
 use super::checked::Checked;
 use super::context::Context;
@@ -45,6 +46,7 @@ pub(crate) fn check(
     let drain = bounds::drain(raw.drain.as_ref(), &root.key("drain"), context);
     let keys = keys::check(raw.keys.as_ref(), &root.key("keys"), context);
     let audit = audit::check(raw.audit.as_ref(), &root.key("audit"), context);
+    let tracing = tracing::check(raw.tracing.as_ref(), &root.key("tracing"), context);
     let ground = ground(raw, front.as_ref());
     let tasks = tasks::check(raw, &ground, context);
     address::guard(raw, listen, (&ground, front.as_ref()), context);
@@ -69,6 +71,7 @@ pub(crate) fn check(
         legacy,
         keys,
         audit,
+        tracing,
         digest: [0; 32],
         log,
         drain,

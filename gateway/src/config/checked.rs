@@ -6,6 +6,7 @@ mod auth;
 mod policy;
 mod task;
 mod tools;
+mod tracing;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ pub use policy::ServerPolicy;
 pub(crate) use task::Origin;
 pub use task::Task;
 pub use tools::{ByTool, ToolRules, ToolTimeouts};
+pub use tracing::{Tracing, TracingProtocol};
 
 use super::problem::Problem;
 use super::secret::Secret;
@@ -67,6 +69,8 @@ pub struct Checked {
     pub keys: Keys,
     /// The journal.
     pub audit: Audit,
+    /// Where spans go, if anywhere.
+    pub tracing: Option<Tracing>,
     /// SHA-256 of the file: the policy in force.
     pub digest: [u8; 32],
     /// How and how much is logged.

@@ -5,6 +5,7 @@ pub(crate) mod amounts;
 pub(crate) mod audit;
 pub(crate) mod auth;
 pub(crate) mod tasks;
+pub(crate) mod tracing;
 
 use std::borrow::Cow;
 
@@ -38,6 +39,8 @@ pub(crate) struct File {
     pub(crate) auth: Option<auth::Auth>,
     /// The journal. Absent: in ./var/audit beside this file.
     pub(crate) audit: Option<audit::Audit>,
+    /// Traces for an OpenTelemetry collector. Absent here and in the environment: none.
+    pub(crate) tracing: Option<tracing::Tracing>,
     /// The MCP servers behind the gateway, by id: `[a-z][a-z0-9-]{0,31}`.
     pub(crate) servers: Option<Servers>,
     /// Names shown to clients.

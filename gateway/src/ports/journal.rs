@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use mcp::json::Raw;
@@ -115,13 +116,36 @@ pub trait Slot: Send {
     fn finish(self: Box<Self>, end: End) -> Option<Settling>;
 }
 
+/// What names a call in traces: the same again when its run is replayed, on every replica with the same key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ids {
+    /// The trace id, 32 hexadecimal digits; empty when there is no key to derive it with.
+    pub trace: Arc<str>,
+    /// The call's span id, 16 hexadecimal digits; empty likewise.
+    pub span: Arc<str>,
+    /// The call's index in its run, from 0.
+    pub index: Option<u64>,
+}
+
 /// An intent that is written.
 pub struct Written {
-    /// The call's span id, 16 hexadecimal digits; empty when nothing is kept.
-    pub span: Arc<str>,
+    /// What names the call.
+    pub ids: Ids,
     /// The outcome's place.
     pub slot: Box<dyn Slot>,
 }
+
+/// How far a journal has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// Records of its log.
+    pub records: u64,
+    /// Time since the last checkpoint while there are records without one.
+    pub checkpoint_lag: Duration,
+}
+
+/// Is told how long each sync took. It must be quick.
+pub type SyncTimer = Box<dyn Fn(Duration) + Send + Sync>;
 
 /// Where calls leave their records.
 #[async_trait]
@@ -141,6 +165,14 @@ pub trait Journal: Send + Sync {
     /// Counts a refusal whose caller or message is not known.
     fn count_denied(&self, reason: &'static str);
 
+    /// How far it has come; none when nothing is kept.
+    fn figures(&self) -> Option<Figures> {
+        None
+    }
+
+    /// Gives every sync's time to this from now on.
+    fn time_syncs(&self, _with: SyncTimer) {}
+
     /// Ends the journal: nothing is taken any more. Waits until everything is on disk.
     fn close(&self);
 }
@@ -159,7 +191,7 @@ impl Slot for Nothing {
 #[async_trait]
 impl Journal for NoJournal {
     async fn intent(&self, _: &Intent<'_>) -> Result<Written, Unavailable> {
-        Ok(Written { span: Arc::from(""), slot: Box::new(Nothing) })
+        Ok(Written { ids: Ids::default(), slot: Box::new(Nothing) })
     }
 
     async fn note(&self, _: &About<'_>, _: Note<'_>) -> Result<(), Unavailable> {

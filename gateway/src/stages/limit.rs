@@ -1,12 +1,14 @@
 //! Stage 7: limits, spent only by what is permitted: first the rates, then (after the answer of a person, where one is
 //! asked) concurrency and budgets. Who is counted is who was proven, never what a header or a client says of itself.
 
+mod left;
 pub mod spending;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use mcp::method;
+use metrics::Metrics;
 use parking_lot::Mutex;
 use policies::budget::ledger::Ticket;
 use policies::budget::{Amounts, Line, Spent, Steady, Unit};
@@ -67,6 +69,7 @@ fn busy() -> Reject {
 pub struct Limits {
     limiter: Arc<dyn Limiter>,
     steady: Mutex<Steady>,
+    metrics: Arc<Metrics>,
 }
 
 /// Whose call it is.
@@ -86,8 +89,8 @@ impl<'a> Caller<'a> {
 
 impl Limits {
     /// Counts behind this port.
-    pub fn new(limiter: Arc<dyn Limiter>) -> Limits {
-        Limits { limiter, steady: Mutex::default() }
+    pub fn new(limiter: Arc<dyn Limiter>, metrics: Arc<Metrics>) -> Limits {
+        Limits { limiter, steady: Mutex::default(), metrics }
     }
 
     /// Spends one call of each rate that applies.
@@ -188,7 +191,10 @@ impl Limits {
         }
         let what = Reservation { ticket: &ticket, lines: &lines, amounts: &amounts, now };
         match self.limiter.reserve(what).await {
-            Ok(levels) => Ok(Some(Reserved { ticket, price, amounts, levels: levels.to_vec() })),
+            Ok(levels) => {
+                left::show(&self.metrics, profile, &lines, &levels);
+                Ok(Some(Reserved { ticket, price, amounts, levels: levels.to_vec() }))
+            }
             Err(Refused::Unavailable(detail)) => Err(away(detail)),
             Err(Refused::Over(short)) => Err(match lines.get(short.0) {
                 Some(line) => spent(profile, line, now),

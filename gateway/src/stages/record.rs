@@ -3,6 +3,8 @@
 //! cancelled when it is dropped. Closing never waits; what is waited for is the intent before a call, and where the
 //! journal is strict its outcome before the answer.
 
+mod observe;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +18,9 @@ use policies::price::{Measured, Price, Reported};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::ports::journal::{About, End, Ending, Intent, Journal, Note, Settling, Slot, Unavailable};
+use crate::ports::journal::{About, End, Ending, Ids, Intent, Journal, Note, Settling, Slot, Unavailable};
 use crate::profiles::Party;
+use crate::ports::traces::Traces;
 use crate::reject::{Reject, Why};
 use crate::stages::authorize::Permitted;
 use crate::stages::limit;
@@ -33,6 +36,8 @@ pub struct Book {
     pub metrics: Arc<Metrics>,
     /// The journal.
     pub journal: Arc<dyn Journal>,
+    /// Where spans go, if anywhere.
+    pub traces: Option<Arc<dyn Traces>>,
 }
 
 /// The record of one message in the making.
@@ -59,7 +64,8 @@ pub struct Ledger {
     price: Option<Price>,
     fate: Fate,
     slot: Option<Box<dyn Slot>>,
-    span: Option<Arc<str>>,
+    ids: Ids,
+    seen: observe::Seen,
     noted: bool,
     reason: Option<&'static str>,
     detail: Option<String>,
@@ -85,7 +91,8 @@ impl Ledger {
             price: None,
             fate: Fate::Unsent,
             slot: None,
-            span: None,
+            ids: Ids::default(),
+            seen: observe::Seen::default(),
             noted: false,
             reason: None,
             detail: None,
@@ -110,6 +117,7 @@ impl Ledger {
 
     /// The server's answer: what it is charged by.
     pub fn answered(&mut self, price: Option<&Price>, result: Option<&Raw>) {
+        self.seen.answered();
         let ms = self.sent.map_or(0, |sent| u64::try_from(sent.elapsed().as_millis()).unwrap_or(u64::MAX));
         let bytes = result.map_or(0, |result| u64::try_from(result.len()).unwrap_or(u64::MAX));
         let reported = price.map_or(Reported::NotAsked, |price| spending::reported(price, result));
@@ -140,8 +148,9 @@ impl Ledger {
         };
         if let Some(about) = self.about(&target.own) {
             let written = self.book.journal.intent(&intent(about)).await.map_err(unavailable)?;
-            (self.slot, self.span) = (Some(written.slot), Some(written.span));
+            (self.slot, self.ids) = (Some(written.slot), written.ids);
         }
+        self.seen.permitted(permitted);
         self.price = limit::price_of(permitted).cloned();
         self.sent = Some(Instant::now());
         self.fate = Fate::Unknown;
@@ -194,7 +203,7 @@ impl Ledger {
     pub fn blame(&mut self, reject: &Reject) {
         self.reason = Some(reject.why.row().label);
         self.detail.clone_from(&reject.detail);
-        self.book.metrics.reject(reject.why.row().label);
+        self.seen.blame(reject);
     }
 
     /// Closes the record.
@@ -211,6 +220,7 @@ impl Ledger {
         let cost_nanousd = self.cost();
         self.settle();
         let ms = self.sent.map_or(0, |sent| u64::try_from(sent.elapsed().as_millis()).unwrap_or(u64::MAX));
+        self.observe(ending, result.as_ref().map_or(0, Raw::len), cost_nanousd);
         let end = End { ending, reason: self.reason, result, cost_nanousd, ms };
         let settling = match self.slot.take() {
             Some(slot) => slot.finish(end),
@@ -238,12 +248,11 @@ impl Ledger {
 
     fn log(&self, ending: Ending) {
         let total = self.started.elapsed();
-        self.book.metrics.request(&self.method, &self.server, ending.label(), total.as_secs_f64());
         let upstream = self.sent.map_or(Duration::ZERO, |sent| sent.elapsed());
         tracing::info!(
             target: "tollgate::request",
             call_id = &*self.call_id,
-            span = self.span.as_deref().unwrap_or_default(),
+            span = &*self.ids.span,
             method = &*self.method,
             era = self.era.map_or("", Era::as_str),
             server = &*self.server,

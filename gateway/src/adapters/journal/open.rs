@@ -13,11 +13,12 @@ use audit::note::Checkpoint;
 use audit::prove::newest_checkpoint;
 use audit::span::DigestKey;
 use audit::verify::{DirSource, epoch_keys};
-use audit::writer::{self, OnFatal, Options, block_on};
+use audit::writer::{self, OnFatal, Options, Watch, block_on};
 use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::figures::Syncs;
 use super::{OnDisk, RUNS};
 use crate::config::{Audit, Checked, Durability};
 use crate::ports::journal::{Journal, NoJournal};
@@ -47,8 +48,10 @@ pub fn open(
     let failed = |what: &Path, error: &dyn std::fmt::Display| format!("journal: {}: {error}", what.display());
     folder(&spec.dir).map_err(|e| failed(&spec.dir, &e))?;
     let (key, made) = signing_key(&spec.key).map_err(|e| failed(&spec.key, &e))?;
-    let journal = writer::Journal::open(options(spec, place, key, on_fatal)?)
-        .map_err(|error| format!("journal: {error}"))?;
+    let mut options = options(spec, place, key, on_fatal)?;
+    let syncs = Arc::new(Syncs::default());
+    options.watch.push(Arc::clone(&syncs) as Arc<dyn Watch>);
+    let journal = writer::Journal::open(options).map_err(|error| format!("journal: {error}"))?;
     let mut said = Vec::new();
     if journal.opened().next_key_used {
         promote_next(&spec.key).map_err(|e| failed(&spec.key, &e))?;
@@ -80,6 +83,7 @@ pub fn open(
         policy,
         next: Mutex::new(LruCache::new(RUNS)),
         denied: Mutex::new((Instant::now(), 0)),
+        syncs,
         journal,
     };
     Ok((Arc::new(kept), said))

@@ -18,7 +18,7 @@ use crate::config::checked::{Origin, Task, ToolTimeouts};
 use crate::config::context::Context;
 use crate::config::place::At;
 use crate::config::raw;
-use crate::profiles::{CONFIRM_WITHIN, Profile};
+use crate::profiles::{CONFIRM_WITHIN, Meters, Profile};
 
 pub(super) use review::Ground;
 
@@ -188,6 +188,7 @@ fn join(
         call_idle: rest.timeouts.call_idle,
         call_total: rest.timeouts.call_total,
         confirm_within: rest.confirm_within,
+        meters: Meters::default(),
         task: Arc::new(compiled.task),
     };
     Some(Task { name, implicit: false, profile: Arc::new(profile), origin: Arc::new(origin) })
