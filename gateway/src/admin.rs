@@ -77,7 +77,12 @@ impl Work for Question {
             "/capability" => Full::new(
                 StatusCode::OK,
                 "application/json",
-                card::card(&snap, snap.config.default_task.as_deref().unwrap_or_default()).into_bytes(),
+                card::card(
+                    &snap,
+                    snap.config.default_task.as_deref().unwrap_or_default(),
+                    &*self.gate.book.journal,
+                )
+                .into_bytes(),
             ),
             "/metrics" => metrics(&self.gate, &snap, self.accept.as_deref()),
             _ => text(StatusCode::NOT_FOUND, "try /healthz /readyz /status /capability /metrics\n"),

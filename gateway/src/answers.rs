@@ -16,6 +16,7 @@ use mcp::message::Message;
 
 use crate::catalog::member::Member;
 use crate::gate::Snapshot;
+use crate::ports::journal::Journal;
 use crate::reject::{Reject, Why};
 use crate::sessions::Session;
 use crate::stages::route::{self, CARD_URI, Local};
@@ -32,6 +33,8 @@ pub struct Asking<'a> {
     pub snap: &'a Snapshot,
     /// The message with its caller and session.
     pub bound: &'a Bound,
+    /// The journal, for its head.
+    pub journal: &'a dyn Journal,
     /// Now.
     pub now: SystemTime,
 }
@@ -47,6 +50,10 @@ impl Asking<'_> {
             Message::Notification(note) => note.params.as_ref(),
             Message::Response(_) => None,
         }
+    }
+
+    fn card(&self) -> Raw {
+        card::card(self.snap, self.bound.identified.party.task(), self.journal)
     }
 
     fn only(&self) -> Result<Option<&Arc<Member>>, Reject> {
@@ -94,7 +101,7 @@ pub async fn answer(asking: &Asking<'_>, local: Local) -> Result<Answer, Reject>
 fn card_contents(asking: &Asking<'_>) -> Raw {
     let mut content = ObjectWriter::new();
     content.string("uri", CARD_URI).string("mimeType", "application/json");
-    content.string("text", card::card(asking.snap, asking.bound.identified.party.task()).as_str());
+    content.string("text", asking.card().as_str());
     let mut contents = ArrayWriter::new();
     contents.push(&content.finish());
     let mut result = ObjectWriter::new();

@@ -60,14 +60,14 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
 /// What the system could not give.
 pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Gate>, String> {
     let book = book(&config, journal)?;
+    let clock = Arc::clone(&book.clock);
     let config = Arc::new(config);
     let (changed, _) = broadcast::channel(CHANGES);
     let owners = Owners::default();
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let fetcher = Fetcher::new(&config.auth.egress, config.auth.egress_ca.as_deref())?;
     let issue = Issue { fetcher: Arc::clone(&fetcher), clock: Arc::clone(&clock) };
     let (slots, metrics) = (Arc::new(Slots::new(MAX_CHILDREN)), Arc::clone(&book.metrics));
-    let deps = Deps { slots, clock, metrics, issue };
+    let deps = Deps { slots, clock: Arc::clone(&clock), metrics, issue };
     let shared = Shared {
         lists: config.lists,
         names_max: config.names_max,
@@ -94,7 +94,7 @@ pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Ga
     Ok(Arc::new(Gate {
         snapshot: ArcSwap::from_pointee(snapshot),
         book,
-        clock: Arc::new(SystemClock),
+        clock,
         limits: Arc::new(Limits::new(Arc::new(limiter::InMemory::default()), limited)),
         nonces: Arc::new(nonces::InMemory::default()),
         questions: Questions::default(),
@@ -112,16 +112,17 @@ pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Ga
 fn book(config: &Checked, journal: Arc<dyn Journal>) -> Result<Book, String> {
     let metrics = Metrics::new(Registry::new(), env!("CARGO_PKG_VERSION")).map_err(|e| e.to_string())?;
     let metrics = Arc::new(metrics);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let syncs = metrics.audit_sync();
     journal.time_syncs(Box::new(move |took| syncs.observe(took.as_secs_f64())));
     let traces = match &config.tracing {
         Some(spec) => {
-            let traces = Otlp::start(spec, Arc::clone(&metrics), Arc::new(SystemClock))?;
+            let traces = Otlp::start(spec, Arc::clone(&metrics), Arc::clone(&clock))?;
             Some(traces as Arc<dyn Traces>)
         }
         None => None,
     };
-    Ok(Book { metrics, journal, traces })
+    Ok(Book { metrics, journal, traces, clock, partials: Arc::default() })
 }
 
 /// What proves callers.

@@ -3,17 +3,21 @@
 //! out; a refusal anywhere goes to the record like an answer.
 
 pub mod front;
+mod last;
+mod linger;
 pub mod live;
 pub mod reply;
 mod start;
+pub mod tags;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
 use mcp::era::Era;
 use mcp::json::Raw;
-use mcp::message::{self, Id, Message};
+use mcp::message::{self, Id, Message, Request};
 use mcp::method;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout_at;
@@ -38,6 +42,7 @@ use crate::stages::record::Ledger;
 use crate::stages::route::{self, Local, Routed};
 use crate::stages::screen::Screen;
 use crate::stages::session::{self, Bound};
+use crate::stages::trace;
 
 /// What became of one message.
 pub enum Outcome {
@@ -89,6 +94,7 @@ impl Gate {
     pub fn begin(&self, snap: &Snapshot, identified: Identified, host: Option<&Host>) -> Begun {
         let party = identified.party.clone();
         let mut ledger = Ledger::open(&self.book, Some(&party));
+        ledger.meter = Some(snap.config.meter);
         describe(&mut ledger, &identified.decoded);
         let (era, id) = (identified.decoded.era, id_of(&identified.decoded.message));
         let session = host.and_then(Host::session);
@@ -129,7 +135,7 @@ impl Gate {
                     biased;
                     () = token.wait() => {
                         ledger.close(Ending::Cancelled);
-                        return cancelled(&taken.bound, id);
+                        return cancelled(&taken.bound, id, &ledger);
                     }
                     checked = self.checks(snap, &mut taken, host, &mut ledger) => checked,
                 };
@@ -145,7 +151,7 @@ impl Gate {
                     Ok(Checked::Again(result)) => {
                         ledger.close(Ending::Asked);
                         let id = id.unwrap_or_else(|| Id::from_number(0));
-                        return Outcome::Answer(message::result(&id, &result), None);
+                        return Outcome::Answer(last::own(&result, &id, &ledger), None);
                     }
                     Ok(Checked::Local(outcome)) => {
                         ledger.close(Ending::Ok);
@@ -157,9 +163,11 @@ impl Gate {
         };
         ledger.refuse(&reject).await;
         if let (Some(id), true) = (&id, reject.why.is_tool_error() && ledger.method == method::TOOLS_CALL) {
-            return Outcome::Answer(answer_to(&reject, id, era, &ledger), None);
+            return Outcome::Answer(last::refusal(&reject, id, era, &ledger), None);
         }
         let status = reject.why.status(era);
+        let data = ledger.dress(None).error(reject.error(&ledger.call_id)).data;
+        let reject = Reject { data, ..reject };
         Outcome::Refused(reject.id(id), status, Arc::clone(&ledger.call_id))
     }
 
@@ -218,7 +226,7 @@ impl Gate {
         local: Local,
         host: Option<&Host>,
     ) -> Result<Outcome, Reject> {
-        let asking = answers::Asking { snap, bound, now: self.clock.now() };
+        let asking = answers::Asking { snap, bound, journal: &*self.book.journal, now: self.clock.now() };
         if let Message::Response(response) = &bound.identified.decoded.message {
             self.questions.answer(bound.identified.party.who.owner, bound.conversation, response);
         }
@@ -238,21 +246,14 @@ impl Gate {
 
 /// A request that was cancelled before anything went to a server. A legacy client that waits on its connection is
 /// told; nobody else is.
-fn cancelled(bound: &Bound, id: Option<Id>) -> Outcome {
+fn cancelled(bound: &Bound, id: Option<Id>, ledger: &Ledger) -> Outcome {
     let decoded = &bound.identified.decoded;
     match (decoded.era, decoded.admitted.via, id) {
         (Era::Legacy, Via::Http, Some(id)) => {
-            Outcome::Answer(Screen::new(Era::Legacy, id, Raw::empty_object()).cancelled(), None)
+            let result = Screen::new(Era::Legacy, id.clone(), Raw::empty_object()).cancelled();
+            Outcome::Answer(last::own(&result, &id, ledger), None)
         }
         _ => Outcome::Accepted,
-    }
-}
-
-/// The message that tells a client of a refusal.
-fn answer_to(reject: &Reject, id: &Id, era: Era, ledger: &Ledger) -> Bytes {
-    match reject.why.is_tool_error() && ledger.method == method::TOOLS_CALL {
-        true => message::result(id, &reject.tool_result(era, &ledger.call_id)),
-        false => message::error(Some(id), &reject.error(&ledger.call_id)),
     }
 }
 
@@ -267,6 +268,10 @@ fn describe(ledger: &mut Ledger, decoded: &Decoded) {
     ledger.method.push_str(if known || name == "response" { name } else { "other" });
     ledger.era = Some(decoded.era);
     ledger.trace(decoded);
-    let mut sent = decoded.meta.rest.iter().filter(|(key, _)| &**key == "traceparent");
-    ledger.traceparent = sent.next().and_then(|(_, value)| value.string());
+    ledger.traceparent = trace::parent(decoded).map(Cow::into_owned);
+    if let Message::Request(Request { params: Some(params), .. }) = &decoded.message
+        && ledger.method == method::TOOLS_CALL
+    {
+        ledger.name = params.get("name").and_then(|name| name.string()).unwrap_or_default();
+    }
 }

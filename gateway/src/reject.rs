@@ -343,16 +343,20 @@ impl Reject {
     /// The JSON-RPC error. `call_id` goes into `data` unless the specification fixes what is there.
     pub fn error(&self, call_id: &str) -> RpcError {
         let row = self.why.row();
-        let data = self.data.clone().unwrap_or_else(|| {
-            let mut data = ObjectWriter::new();
-            data.string("reason", row.label);
-            if let Some(server) = &self.server {
-                data.string("server", server);
+        let data = match &self.data {
+            Some(data) if matches!(self.why, Why::Version | Why::Capability) => data.clone(),
+            Some(data) => data.with("call_id", &Raw::from_str_value(call_id)),
+            None => {
+                let mut data = ObjectWriter::new();
+                data.string("reason", row.label);
+                if let Some(server) = &self.server {
+                    data.string("server", server);
+                }
+                self.retry(&mut data);
+                data.string("call_id", call_id);
+                data.finish()
             }
-            self.retry(&mut data);
-            data.string("call_id", call_id);
-            data.finish()
-        });
+        };
         RpcError { code: row.code, message: self.public.to_string(), data: Some(data) }
     }
 

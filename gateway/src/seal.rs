@@ -29,6 +29,8 @@ pub enum Use {
     Cursor,
     /// A `requestState` of a confirmation; it may hold a server's own.
     Confirm,
+    /// The id of an event on a legacy stream.
+    Event,
 }
 
 impl Use {
@@ -37,13 +39,14 @@ impl Use {
             Use::Session => b"tollgate session v1",
             Use::Cursor => b"tollgate cursor v1",
             Use::Confirm => b"tollgate confirm v1",
+            Use::Event => b"tollgate event v1",
         }
     }
 
     /// Longer tokens are refused before they are decoded, in bytes.
     fn most(self) -> usize {
         match self {
-            Use::Session | Use::Cursor => MAX_TOKEN,
+            Use::Session | Use::Cursor | Use::Event => MAX_TOKEN,
             Use::Confirm => MAX_STATE,
         }
     }

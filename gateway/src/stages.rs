@@ -13,3 +13,4 @@ pub mod record;
 pub mod route;
 pub mod screen;
 pub mod session;
+pub mod trace;

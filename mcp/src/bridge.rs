@@ -66,7 +66,8 @@ fn common(member: &Member<'_>) -> Edit {
         let old = member.value();
         let new = without_own(&old);
         if new.len() != old.len() {
-            return Edit::Replace(new);
+            let some = new.view().next().is_some();
+            return if some { Edit::Replace(new) } else { Edit::Drop };
         }
     }
     Edit::Keep

@@ -3,7 +3,8 @@
 //! It is for: reading JSON strictly and without a tree ([`json`]), JSON-RPC messages ([`message`]), protocol eras, methods,
 //! error codes and request metadata ([`era`], [`method`], [`code`], [`meta`]), headers that mirror the body ([`mirror`],
 //! [`param`]), event streams ([`sse`]), list entries and the names and URIs they are shown under ([`entry`], [`naming`],
-//! [`uri`]), results, errors and params between the eras ([`bridge`]), and trace contexts ([`trace`]).
+//! [`uri`]), results, errors and params between the eras ([`bridge`]), what the gateway adds to results ([`dress`]), and trace
+//! contexts ([`trace`]).
 //!
 //! It never does I/O, keeps no clock and no state between messages, knows no HTTP library, and decides nothing about who may
 //! do what. It has no typed model of results or arguments: what was checked is handed on as the same bytes, so that
@@ -12,6 +13,7 @@
 
 pub mod bridge;
 pub mod code;
+pub mod dress;
 pub mod entry;
 pub mod era;
 pub mod json;

@@ -197,7 +197,9 @@ mod tests {
         let head = "mcp.method.name=tools/call,tollgate.call.index=3";
         assert_eq!(baggage(&own, ""), head);
         assert_eq!(baggage(&own, "user=al%20ice;p;q=1 , k = v"), format!("{head},user=al%20ice;p;q=1,k = v"));
-        for wrong in ["tollgate.call.index=9", "no value", "k=\"x\"", "k=a b", "=v", "k=v;=", "k=\u{e9}", "k=a\\b"] {
+        for wrong in
+            ["tollgate.call.index=9", "no value", "k=\"x\"", "k=a b", "=v", "k=v;=", "k=\u{e9}", "k=a\\b"]
+        {
             assert_eq!(baggage(&own, &format!("{wrong},ok=1")), format!("{head},ok=1"), "{wrong}");
         }
         let many = (0..100).map(|n| format!("k{n}=v")).collect::<Vec<_>>().join(",");

@@ -14,8 +14,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-pub use prometheus::{Error, Gauge, Histogram, IntGauge, Registry};
 use prometheus::{Encoder as _, TextEncoder};
+pub use prometheus::{Error, Gauge, Histogram, IntGauge, Registry};
 
 use families::Families;
 pub use handles::{Ended, Outcome, Server, TASKS, TOOLS, Task, Tool};

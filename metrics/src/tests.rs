@@ -105,7 +105,9 @@ fn x7_labels_are_bounded_whatever_servers_and_callers_say() {
     }
     let first = text(&metrics);
     assert!(!first.contains("invented"));
-    assert!(first.contains(r#"tollgate_calls_total{outcome="ok",server="docs",task="t",tool="other"} 10000"#));
+    assert!(
+        first.contains(r#"tollgate_calls_total{outcome="ok",server="docs",task="t",tool="other"} 10000"#)
+    );
     for n in 0..10_000 {
         docs.listed(&format!("listed{n}")).ended(&docs, &task, end);
     }
@@ -130,7 +132,8 @@ fn two_sets_in_one_registry_are_refused() {
 fn the_process_is_seen() {
     let text = text(&metrics());
     let value = |name: &str| -> f64 {
-        let line = text.lines().find(|l| l.starts_with(&format!("{name} "))).unwrap_or_else(|| panic!("{name}"));
+        let line =
+            text.lines().find(|l| l.starts_with(&format!("{name} "))).unwrap_or_else(|| panic!("{name}"));
         line.rsplit(' ').next().unwrap().parse().unwrap()
     };
     assert!(value("process_resident_memory_bytes") > 1e5);

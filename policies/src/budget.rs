@@ -2,8 +2,10 @@
 //! spent. The counting itself is a [`ledger`]; time is passed in.
 
 pub mod ledger;
+mod notice;
 mod period;
 
+pub use notice::{Drawn, Notice, Standing};
 pub use period::{Period, Steady};
 
 use std::fmt;
@@ -122,6 +124,16 @@ pub struct Line {
     pub over_runs: bool,
 }
 
+impl Line {
+    /// The Unix second at which a budget of this scope renews; a run's has none.
+    fn renews(&self, scope: Scope) -> Option<i64> {
+        match scope {
+            Scope::Run if !self.over_runs => None,
+            _ => Some(self.ends),
+        }
+    }
+}
+
 impl Budgets {
     /// What is wrong with the budgets, below `limits.budgets`: two of one kind would count under one key.
     pub fn flaws(&self) -> Vec<Flaw> {
@@ -185,10 +197,7 @@ pub struct Spent {
 impl Spent {
     /// The Unix second of renewal; a run's budget has none.
     pub fn renews(&self) -> Option<i64> {
-        match self.scope {
-            Scope::Run if !self.line.over_runs => None,
-            _ => Some(self.line.ends),
-        }
+        self.line.renews(self.scope)
     }
 }
 

@@ -63,8 +63,10 @@ fn calls_are_counted_by_server_tool_task_and_outcome() {
 fn a_list_that_changes_is_counted() {
     let bench = Bench::modern();
     bench.client().names("tools/list");
-    let tool = |text: &str| format!(r#"{{"name":"one","description":"{text}","inputSchema":{{"type":"object"}}}}"#);
-    let changes = || lines(&page(&bench.gateway), "tollgate_manifest_changes_total{server=\"up\"}")[0].to_owned();
+    let tool =
+        |text: &str| format!(r#"{{"name":"one","description":"{text}","inputSchema":{{"type":"object"}}}}"#);
+    let changes =
+        || lines(&page(&bench.gateway), "tollgate_manifest_changes_total{server=\"up\"}")[0].to_owned();
     assert!(changes().ends_with(" 0"), "{}", changes());
     bench.up.peer().set_tools(vec![tool("before")]);
     wait::until("the new list", || {

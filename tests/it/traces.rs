@@ -14,7 +14,8 @@ use tollgate_tests::wait;
 use crate::support::{http, yaml};
 
 fn start(up: &Scripted, tracing: &str) -> Start {
-    Start::new(&yaml(&format!("tracing: {tracing}\n"), &[http("up", up, "")])).env("OTEL_BSP_SCHEDULE_DELAY", "50")
+    Start::new(&yaml(&format!("tracing: {tracing}\n"), &[http("up", up, "")]))
+        .env("OTEL_BSP_SCHEDULE_DELAY", "50")
 }
 
 fn spans(gateway: &Gateway, result: &str) -> u64 {

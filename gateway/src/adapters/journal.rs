@@ -3,59 +3,45 @@
 
 mod figures;
 mod open;
+mod spans;
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use audit::costs::{Principal, RunKey};
+use audit::costs::Principal;
 use audit::entry::{Entry, Int, Kind, Text};
 use audit::hash::Digest;
-use audit::span::{Body, Call, DigestKey, Run};
+use audit::span::{Body, DigestKey};
 use audit::writer::{self, OutcomeSlot};
 use auth::CertificateName;
-use lru::LruCache;
+use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 pub use open::{Place, fork, open};
 
 use crate::ports::journal::{
-    About, End, Figures, Ids, Intent, Journal, Note, Settling, Slot, SyncTimer, Unavailable, Written,
+    About, End, Figures, Head, Ids, Intent, Journal, Kept, Note, Receipt, Slot, SyncTimer, Unavailable,
+    Written,
 };
 use crate::who::Who;
+use spans::Spans;
 
-/// Runs whose next index is remembered; that of others is taken from the journal's totals.
-const RUNS: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 /// Refusals of one second that get records of their own; more are counted, so that no flood fills the disk.
 const DENIED: u32 = 200;
 
 /// The journal of this process.
 pub struct OnDisk {
     journal: Arc<writer::Journal>,
-    digest: Arc<DigestKey>,
+    spans: Spans,
     strict: bool,
     policy: Digest,
-    next: Mutex<LruCache<RunKey, u64>>,
     denied: Mutex<(Instant, u32)>,
     syncs: Arc<figures::Syncs>,
 }
 
 impl OnDisk {
-    /// The place of a call among those of its run. Given before the intent is written: a call that can't be recorded
-    /// leaves a gap.
-    fn index(&self, key: RunKey) -> u64 {
-        let mut next = self.next.lock();
-        if let Some(known) = next.get_mut(&key) {
-            *known += 1;
-            return *known - 1;
-        }
-        let index = self.journal.totals(|totals| totals.runs.get(&key).map_or(0, |run| run.next_index));
-        next.put(key, index + 1);
-        index
-    }
-
     fn entry(&self, kind: Kind, about: &About<'_>) -> Entry {
         let Principal { iss, sub, client, tenant } = principal(about.who);
         let some = |text: Text| (!text.is_empty()).then_some(text);
@@ -75,22 +61,14 @@ impl OnDisk {
         }
     }
 
-    fn first(&self, intent: &Intent<'_>) -> Entry {
+    fn first(&self, intent: &Intent<'_>, ids: &Ids) -> Entry {
         let about = &intent.about;
-        let canonical = about.who.principal.canonical();
-        let run = Run { principal: &canonical, task: about.task, run: about.run.unwrap_or_default() };
         let mut entry = self.entry(Kind::Intent, about);
-        let index = entry.run.clone().map(|run| {
-            let principal = Principal::of(&entry);
-            self.index(RunKey { principal, task: entry.task.clone().unwrap_or_default(), run })
-        });
-        let call = Call { method: about.method, server: about.server, name: about.name, args: intent.args };
-        let trace = about.traceparent.and_then(trace_of);
-        entry.trace = Some(trace.map_or_else(|| self.digest.trace_id(run), str::to_owned).into());
-        entry.span = Some(self.digest.span_id(run, call, index.unwrap_or_default()).into());
-        entry.index = index.map(Int);
+        entry.trace = Some(Text::Owned(ids.trace.to_string()));
+        entry.span = Some(Text::Owned(ids.span.to_string()));
+        entry.index = ids.index.map(Int);
         let tenant = entry.tenant.clone().unwrap_or_default();
-        entry.args_mac = Some(self.digest.body(&tenant, Body::Args, intent.args));
+        entry.args_mac = Some(self.spans.key.body(&tenant, Body::Args, intent.args));
         entry.args_bytes = Some(length(intent.args));
         entry.tool_digest = intent.tool_digest.map(Digest);
         entry.policy_digest = Some(self.policy);
@@ -115,19 +93,6 @@ fn length(bytes: &[u8]) -> Int {
     Int(u64::try_from(bytes.len()).unwrap_or(u64::MAX))
 }
 
-/// The trace id of a `traceparent` (W3C Trace Context, version 00 and later ones that begin like it).
-fn trace_of(traceparent: &str) -> Option<&str> {
-    let mut parts = traceparent.split('-');
-    let (version, trace, span, _flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let hex = |text: &str, length: usize| {
-        text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    let some = |text: &str| text.bytes().any(|b| b != b'0');
-    let valid =
-        hex(version, 2) && version != "ff" && hex(trace, 32) && some(trace) && hex(span, 16) && some(span);
-    valid.then_some(trace)
-}
-
 /// The members of a record that name a caller. Issuers are URLs, so that no subject of one can be taken for another's.
 fn principal(who: &Who) -> Principal {
     let text = |text: &str| Text::Owned(text.to_owned());
@@ -150,6 +115,14 @@ fn principal(who: &Who) -> Principal {
     }
 }
 
+fn receipt(of: writer::Receipt) -> Receipt {
+    Receipt { log: of.log, seq: of.seq, leaf: of.leaf.0 }
+}
+
+fn unavailable(why: audit::error::Unavailable) -> Unavailable {
+    Unavailable(why.to_string())
+}
+
 struct Open {
     slot: OutcomeSlot,
     /// Whose call it is, as the intent said.
@@ -159,31 +132,34 @@ struct Open {
 }
 
 impl Slot for Open {
-    fn finish(self: Box<Self>, end: End) -> Option<Settling> {
+    fn finish(self: Box<Self>, end: End) -> Kept {
         let Open { slot, mut entry, digest, strict } = *self;
         entry.outcome = Some(Text::Borrowed(end.ending.label()));
         entry.reason = end.reason.map(Text::Borrowed);
         entry.cost_nanousd = end.cost_nanousd.map(Int);
         entry.ms = Some(Int(end.ms));
-        if let Some(result) = &end.result {
+        let given = end.result.as_ref().map(|result| (Body::Result, result));
+        if let Some((kind, body)) = given.or(end.partial.as_ref().map(|part| (Body::Partial, part))) {
             let tenant = entry.tenant.clone().unwrap_or_default();
-            entry.result_mac = Some(digest.body(&tenant, Body::Result, result.bytes()));
-            entry.result_bytes = Some(length(result.bytes()));
+            entry.result_mac = Some(digest.body(&tenant, kind, body.bytes()));
+            entry.result_bytes = Some(length(body.bytes()));
         }
         let ticket = slot.finish(entry);
-        strict.then(|| -> Settling {
-            Box::pin(async move { ticket.await.map(drop).map_err(|why| Unavailable(why.to_string())) })
-        })
+        if strict {
+            return Kept::Later(Box::pin(async move { ticket.await.map(receipt).map_err(unavailable) }));
+        }
+        // Written by whoever submits it, as a rule: then it is known at once.
+        Kept::Now(ticket.now_or_never().and_then(Result::ok).map(receipt))
     }
 }
 
 #[async_trait]
 impl Journal for OnDisk {
     async fn intent(&self, intent: &Intent<'_>) -> Result<Written, Unavailable> {
-        let entry = self.first(intent);
-        let id = |text: &Option<Text>| Arc::from(text.as_deref().unwrap_or_default());
-        let index = entry.index.map(|index| index.0);
-        let ids = Ids { trace: id(&entry.trace), span: id(&entry.span), index };
+        let known =
+            |run: &_| self.journal.totals(|totals| totals.runs.get(run).map_or(0, |run| run.next_index));
+        let ids = self.spans.ids(intent, known);
+        let entry = self.first(intent, &ids);
         // An outcome repeats whose it is, and not what was asked.
         let rest = Entry {
             args_mac: None,
@@ -195,16 +171,16 @@ impl Journal for OnDisk {
             traceparent: None,
             ..entry.clone()
         };
-        let (_, slot) = self.journal.intent(entry).await.map_err(|why| Unavailable(why.to_string()))?;
-        let open = Open { slot, entry: rest, digest: Arc::clone(&self.digest), strict: self.strict };
-        Ok(Written { ids, slot: Box::new(open) })
+        let (written, slot) = self.journal.intent(entry).await.map_err(unavailable)?;
+        let open = Open { slot, entry: rest, digest: Arc::clone(&self.spans.key), strict: self.strict };
+        Ok(Written { ids, receipt: Some(receipt(written)), slot: Box::new(open) })
     }
 
-    async fn note(&self, about: &About<'_>, note: Note<'_>) -> Result<(), Unavailable> {
+    async fn note(&self, about: &About<'_>, note: Note<'_>) -> Result<Option<Receipt>, Unavailable> {
         let entry = match note {
             Note::Denied(reason) if !self.room() => {
                 self.journal.count_denied(reason);
-                return Ok(());
+                return Ok(None);
             }
             Note::Denied(reason) => Entry {
                 decision: Some(Text::Borrowed("refused")),
@@ -221,7 +197,12 @@ impl Journal for OnDisk {
                 Entry { digest: Some(Digest::sha256(&[list])), ..self.entry(Kind::List, about) }
             }
         };
-        self.journal.record(entry).await.map(drop).map_err(|why| Unavailable(why.to_string()))
+        self.journal.record(entry).await.map(|written| Some(receipt(written))).map_err(unavailable)
+    }
+
+    fn head(&self) -> Option<Head> {
+        let writer::HeadOfLog { log, size, leaf } = self.journal.head();
+        Some(Head { log, size, leaf: leaf.0 })
     }
 
     fn count_denied(&self, reason: &'static str) {
@@ -238,27 +219,5 @@ impl Journal for OnDisk {
 
     fn close(&self) {
         self.journal.close();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::trace_of;
-
-    #[test]
-    fn only_a_valid_traceparent_names_a_trace() {
-        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-        assert_eq!(trace_of(&format!("00-{trace}-00f067aa0ba902b7-01")), Some(trace));
-        assert_eq!(trace_of(&format!("01-{trace}-00f067aa0ba902b7-01-more")), Some(trace));
-        for wrong in [
-            String::new(),
-            format!("ff-{trace}-00f067aa0ba902b7-01"),
-            format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32)),
-            format!("00-{trace}-0000000000000000-01"),
-            format!("00-{}-00f067aa0ba902b7-01", trace.to_uppercase()),
-            format!("00-{trace}-00f067aa0ba902b7"),
-        ] {
-            assert_eq!(trace_of(&wrong), None, "{wrong}");
-        }
     }
 }

@@ -179,6 +179,3 @@ impl Worker {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

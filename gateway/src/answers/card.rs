@@ -1,14 +1,17 @@
 //! The capability card: what this gateway offers, for people and programs that decide whether to use it. Built
 //! at each reading, from the configuration in force.
 
+use audit::hash::hex;
 use mcp::era::Revision;
 use mcp::json::{ArrayWriter, ObjectWriter, Raw};
 
 use super::{NAME, VERSION};
+use crate::config::Placement;
 use crate::gate::Snapshot;
+use crate::ports::journal::{Head, Journal};
 
 /// Builds the card; an empty task is none.
-pub fn card(snap: &Snapshot, task: &str) -> Raw {
+pub fn card(snap: &Snapshot, task: &str, journal: &dyn Journal) -> Raw {
     let config = &snap.config;
     let texts = |all: &[&str]| {
         let mut array = ArrayWriter::new();
@@ -22,7 +25,13 @@ pub fn card(snap: &Snapshot, task: &str) -> Raw {
     let mut auth = ObjectWriter::new();
     auth.raw("modes", &texts(&["anonymous-loopback"])).raw("oauth", &oauth.finish());
     let mut meter = ObjectWriter::new();
-    meter.boolean("enabled", false);
+    let placement = config.meter.placement;
+    meter.boolean("enabled", placement != Placement::Off).string("placement", placement.as_str());
+    let journal = journal.head().map_or_else(Raw::null, |Head { log, size, leaf }| {
+        let mut journal = ObjectWriter::new();
+        journal.string("log", &log).decimal("size", size, 0).string("head", &hex(&leaf));
+        journal.finish()
+    });
     let mut prompts = ObjectWriter::new();
     prompts.boolean("catalogue", true);
     let mut limits = ObjectWriter::new();
@@ -45,6 +54,7 @@ pub fn card(snap: &Snapshot, task: &str) -> Raw {
     }
     card.string("discovery", "server/discover");
     card.raw("meter", &meter.finish());
+    card.raw("journal", &journal);
     card.raw("prompts", &prompts.finish());
     card.raw("limits", &limits.finish());
     card.finish()

@@ -9,7 +9,7 @@ use mcp::json::{ArrayWriter, Key, ObjectWriter, Raw};
 use mcp::{meta, naming};
 use tokio::time::timeout;
 
-use super::{Answer, Asking, NAME, VERSION, card, complete};
+use super::{Answer, Asking, NAME, VERSION, complete};
 use crate::catalog::PATIENCE;
 use crate::catalog::member::Member;
 use crate::config::SessionIds;
@@ -43,7 +43,7 @@ pub(super) async fn discover(asking: &Asking<'_>) -> Result<Raw, Reject> {
     }
     let mut about = ObjectWriter::new();
     about.raw(meta::SERVER_INFO, &server_info());
-    about.raw("dev.tollgate/capabilityCard", &card::card(asking.snap, asking.bound.identified.party.task()));
+    about.raw("dev.tollgate/capabilityCard", &asking.card());
     result.raw("_meta", &about.finish());
     Ok(result.finish())
 }
@@ -70,7 +70,7 @@ pub(super) async fn initialize(asking: &Asking<'_>) -> Result<Answer, Reject> {
     if let Some(instructions) = &merged.instructions {
         result.string("instructions", instructions);
     }
-    result.raw("capabilityCard", &card::card(asking.snap, asking.bound.identified.party.task()));
+    result.raw("capabilityCard", &asking.card());
     let result = result.finish();
     open_session(asking, revision, &client, result)
 }

@@ -12,7 +12,7 @@ use mcp::json::{Key, Raw};
 use tokio::time::{Instant, timeout_at};
 
 use crate::config::Lists;
-use crate::ports::upstream::{Call, Client, Event, Fault, FaultKind, Mirrored, SessionKey, Upstream};
+use crate::ports::upstream::{Call, Client, Event, Fault, FaultKind, Mirrored, SessionKey, Trace, Upstream};
 
 /// Cursors longer than this end the list.
 const MAX_CURSOR: usize = 8 * 1024;
@@ -97,6 +97,7 @@ fn request(kind: EntryKind, client: &Client, cursor: Option<Raw>, bounds: &Lists
         log_level: None,
         progress: false,
         mirrored: Mirrored::default(),
+        trace: Trace::default(),
         session: SessionKey::Catalog,
         answer_bytes: bounds.max_bytes,
         call_id: "list".into(),

@@ -11,6 +11,7 @@ mod front;
 mod headers;
 mod http_server;
 mod keys;
+mod meter;
 mod outgoing;
 mod server;
 mod stdio_server;
@@ -46,6 +47,7 @@ pub(crate) fn check(
     let drain = bounds::drain(raw.drain.as_ref(), &root.key("drain"), context);
     let keys = keys::check(raw.keys.as_ref(), &root.key("keys"), context);
     let audit = audit::check(raw.audit.as_ref(), &root.key("audit"), context);
+    let meter = meter::check(raw.meter.as_ref(), &root.key("meter"), context);
     let tracing = tracing::check(raw.tracing.as_ref(), &root.key("tracing"), context);
     let ground = ground(raw, front.as_ref());
     let tasks = tasks::check(raw, &ground, context);
@@ -71,6 +73,7 @@ pub(crate) fn check(
         legacy,
         keys,
         audit,
+        meter,
         tracing,
         digest: [0; 32],
         log,

@@ -3,6 +3,7 @@
 
 mod audit;
 mod auth;
+mod meter;
 mod policy;
 mod task;
 mod tools;
@@ -22,6 +23,7 @@ pub use self::auth::{
     Outgoing, Trusted,
 };
 pub use audit::{Audit, Durability};
+pub use meter::{Meter, Placement};
 pub use policy::ServerPolicy;
 pub(crate) use task::Origin;
 pub use task::Task;
@@ -69,6 +71,8 @@ pub struct Checked {
     pub keys: Keys,
     /// The journal.
     pub audit: Audit,
+    /// What answers to tool calls say of their cost.
+    pub meter: Meter,
     /// Where spans go, if anywhere.
     pub tracing: Option<Tracing>,
     /// SHA-256 of the file: the policy in force.

@@ -4,6 +4,7 @@
 pub(crate) mod amounts;
 pub(crate) mod audit;
 pub(crate) mod auth;
+pub(crate) mod meter;
 pub(crate) mod tasks;
 pub(crate) mod tracing;
 
@@ -39,6 +40,8 @@ pub(crate) struct File {
     pub(crate) auth: Option<auth::Auth>,
     /// The journal. Absent: in ./var/audit beside this file.
     pub(crate) audit: Option<audit::Audit>,
+    /// What answers to tool calls say of their cost.
+    pub(crate) meter: Option<meter::Meter>,
     /// Traces for an OpenTelemetry collector. Absent here and in the environment: none.
     pub(crate) tracing: Option<tracing::Tracing>,
     /// The MCP servers behind the gateway, by id: `[a-z][a-z0-9-]{0,31}`.

@@ -8,21 +8,22 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http::StatusCode;
 use mcp::era::Era;
-use mcp::message::{self, Id};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::answer_to;
+use super::last::{self, Ended, Held, Last, Said};
+use super::linger;
 use super::start::Asking;
+use super::tags::Tags;
 use crate::inflight;
 use crate::ports::clock::since_epoch;
-use crate::ports::journal::{Ending, Settling};
+use crate::ports::journal::{Ending, Kept};
 use crate::ports::upstream::{Answer, Event, Fault, FaultKind};
 use crate::reject::{Reject, Why};
 use crate::stages::admit::Via;
 use crate::stages::forward::Exchange;
 use crate::stages::limit;
-use crate::stages::record::{Ledger, withheld};
+use crate::stages::record::Ledger;
 use crate::stages::screen::Screen;
 use crate::who::Who;
 
@@ -49,6 +50,8 @@ pub struct Parts {
     pub closing: CancellationToken,
     /// When its caller's credential has ended for good.
     pub ends: Option<Instant>,
+    /// What names it in the answer's headers and events.
+    pub tags: Tags,
 }
 
 /// When a stream of this caller is cut: when its credential has ended and the grace after it.
@@ -68,7 +71,7 @@ pub async fn ended(ends: Option<Instant>) {
 
 impl Parts {
     /// What the call is charged by.
-    fn note(&mut self, answer: &Result<Answer, Fault>) {
+    pub(super) fn note(&mut self, answer: &Result<Answer, Fault>) {
         match answer {
             Ok(answer) => {
                 let price = limit::price_of(self.exchange.permitted());
@@ -115,15 +118,7 @@ pub struct Live {
     /// The end, while its record is not on disk.
     held: Option<Held>,
     quiet: Instant,
-}
-
-/// A final message that waits for its record, and what is said when there will be none.
-struct Held {
-    settling: Settling,
-    end: (Bytes, StatusCode),
-    id: Id,
-    call_id: Arc<str>,
-    era: Era,
+    tags: Tags,
 }
 
 /// What a call comes up with.
@@ -140,8 +135,9 @@ pub enum Step {
 
 impl Live {
     /// Takes a call on.
-    pub fn new(parts: Parts) -> Live {
+    pub fn new(mut parts: Parts) -> Live {
         Live {
+            tags: std::mem::take(&mut parts.tags),
             parts: Some(parts),
             asking: None,
             answer: None,
@@ -153,6 +149,7 @@ impl Live {
     /// Takes a call on that a person is asked about first.
     pub fn asking(asking: Asking) -> Live {
         Live {
+            tags: Tags::default(),
             parts: None,
             asking: Some(asking),
             answer: None,
@@ -186,12 +183,18 @@ impl Live {
         };
         self.asking = None;
         match next {
-            Ok(parts) => {
+            Ok(mut parts) => {
+                self.tags = std::mem::take(&mut parts.tags);
                 self.parts = Some(parts);
                 None
             }
             Err((message, status)) => Some(Step::Final(message, status)),
         }
+    }
+
+    /// What names the call in the answer.
+    pub fn tags(&mut self) -> &mut Tags {
+        &mut self.tags
     }
 
     /// When the call ends at the latest, unless it has ended.
@@ -249,25 +252,21 @@ impl Live {
 
     /// Waits until the record of the call's end is on disk, and gives the answer out, or what stands for it.
     async fn settle(&mut self) -> Option<Step> {
-        let held = self.held.as_mut()?;
-        let kept = held.settling.as_mut().await;
-        let Held { end: (message, status), id, call_id, era, .. } = self.held.take()?;
-        Some(match kept {
-            Ok(()) => Step::Final(message, status),
-            Err(why) => {
-                let reject = withheld(why);
-                tracing::error!(call_id = &*call_id, detail = reject.detail, "an outcome is not recorded");
-                Step::Final(message::error(Some(&id), &reject.error(&call_id)), reject.why.status(era))
-            }
-        })
+        let kept = self.held.as_mut()?.wait().await;
+        let (message, status) = self.held.take()?.end(kept);
+        Some(Step::Final(message, status))
     }
 
     /// Gives a final message out, at once or when its record is on disk.
-    fn last(&mut self, parts: Parts, settling: Option<Settling>, end: (Bytes, StatusCode)) -> Option<Step> {
-        let Some(settling) = settling else { return Some(Step::Final(end.0, end.1)) };
-        let (era, call_id) = (parts.screen.era, Arc::clone(&parts.ledger.call_id));
-        self.held = Some(Held { settling, end, id: parts.screen.id, call_id, era });
-        None
+    fn last(&mut self, parts: Parts, kept: Kept, said: Said) -> Option<Step> {
+        let Parts { ledger, screen, .. } = parts;
+        match (Last { ledger, id: screen.id, era: screen.era, said }).when(kept) {
+            Ended::Now(message, status) => Some(Step::Final(message, status)),
+            Ended::Held(held) => {
+                self.held = Some(held);
+                None
+            }
+        }
     }
 
     /// The end; none while its record is not on disk.
@@ -280,10 +279,10 @@ impl Live {
         };
         match answer {
             Ok(end) => {
-                let settling = parts.ledger.finish(end.ending, end.result);
-                self.last(parts, settling, (end.message, end.status))
+                let kept = parts.ledger.finish(end.ending, end.result().cloned());
+                self.last(parts, kept, Said::Answer(end))
             }
-            Err(reject) => self.fail(parts, &reject),
+            Err(reject) => self.fail(parts, reject),
         }
     }
 
@@ -292,24 +291,26 @@ impl Live {
     fn outlived(&mut self) -> Option<Step> {
         let Some(parts) = self.parts.take() else { return Some(Step::Silent) };
         let text = "the credential ended before the answer was complete; the call may have been executed";
-        self.fail(parts, &Reject::new(Why::Ended, text))
+        self.fail(parts, Reject::new(Why::Ended, text))
     }
 
-    fn fail(&mut self, mut parts: Parts, reject: &Reject) -> Option<Step> {
-        parts.ledger.blame(reject);
-        let settling = parts.ledger.finish(Ending::Failed, None);
-        let era = parts.screen.era;
-        let message = answer_to(reject, &parts.screen.id, era, &parts.ledger);
-        self.last(parts, settling, (message, reject.why.status(era)))
+    fn fail(&mut self, mut parts: Parts, reject: Reject) -> Option<Step> {
+        parts.ledger.blame(&reject);
+        let kept = parts.ledger.finish(Ending::Failed, None);
+        self.last(parts, kept, Said::Refusal(reject))
     }
 
     /// The client asked for the end: the server is told by dropping the exchange, and a legacy client that still
     /// waits on its connection gets what there was.
     fn cancelled(&mut self) -> Step {
         let Some(mut parts) = self.parts.take() else { return Step::Silent };
+        parts.ledger.partial = parts.screen.partial();
         parts.ledger.close(Ending::Cancelled);
         match (parts.screen.era, parts.via) {
-            (Era::Legacy, Via::Http) => Step::Final(parts.screen.cancelled(), StatusCode::OK),
+            (Era::Legacy, Via::Http) => {
+                let message = last::own(&parts.screen.cancelled(), &parts.screen.id, &parts.ledger);
+                Step::Final(message, StatusCode::OK)
+            }
             _ => Step::Silent,
         }
     }
@@ -329,6 +330,7 @@ impl Live {
 impl Drop for Live {
     fn drop(&mut self) {
         let Some(mut parts) = self.parts.take() else { return };
+        parts.ledger.partial = parts.screen.partial();
         if parts.exchange.end() <= Instant::now() {
             // Its client was too slow to be told.
             let fault =
@@ -338,40 +340,7 @@ impl Drop for Live {
         }
         let lost = parts.screen.era == Era::Legacy && parts.via == Via::Http;
         if let (true, Ok(runtime)) = (lost, tokio::runtime::Handle::try_current()) {
-            runtime.spawn(linger(parts));
+            runtime.spawn(linger::linger(parts));
         }
     }
-}
-
-/// Lets a call whose connection was lost go on for the grace period, or until it is cancelled.
-async fn linger(mut parts: Parts) {
-    let grace = parts.grace;
-    let token = parts.entry.cancelled().clone();
-    let rest = async {
-        loop {
-            match parts.exchange.next(Instant::now() + KEEP_ALIVE).await {
-                Ok(None | Some(Event::Progress(_) | Event::Log(_))) => {}
-                Ok(Some(Event::Done(answer))) => return Some(Ok(answer)),
-                Err(fault) => return Some(Err(fault)),
-            }
-        }
-    };
-    let end = tokio::select! {
-        end = timeout(grace, rest) => end,
-        () = token.wait() => Ok(None),
-    };
-    if let Ok(Some(end)) = &end {
-        parts.note(end);
-    }
-    let answer = end.map(|end| end.and_then(Result::ok));
-    // What the server did is recorded as done, even though nobody was told.
-    let (ending, result) = match answer {
-        Ok(Some(answer)) => match parts.screen.answer(parts.exchange.permitted(), answer) {
-            Ok(end) => (end.ending, end.result),
-            Err(_) => (Ending::Failed, None),
-        },
-        Ok(None) if !token.yet() => (Ending::Failed, None),
-        _ => (Ending::Cancelled, None),
-    };
-    drop(parts.ledger.finish(ending, result));
 }

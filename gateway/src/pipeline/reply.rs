@@ -83,11 +83,15 @@ pub fn refusal(reject: &Reject, status: StatusCode, call_id: &str) -> Full {
 
 /// An event stream.
 pub fn events(frames: Frames) -> StreamReply {
+    StreamReply { status: StatusCode::OK, headers: event_headers(), frames, end: None }
+}
+
+fn event_headers() -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(4);
     headers.insert(header::CONTENT_TYPE, EVENTS);
     headers.insert(header::CACHE_CONTROL, NO_STORE);
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    StreamReply { status: StatusCode::OK, headers, frames, end: None }
+    headers
 }
 
 /// One message as an event.
@@ -99,8 +103,10 @@ pub fn event(message: &[u8]) -> Bytes {
 pub type Held = (OwnedSemaphorePermit, Gauge);
 
 /// The rest of a call as an event stream that begins with `first`.
-pub fn live(live: Live, first: Bytes, held: Held) -> StreamReply {
+pub fn live(mut live: Live, first: Bytes, held: Held) -> StreamReply {
     let end = live.end().map(End::new);
+    let mut headers = event_headers();
+    live.tags().head(&mut headers);
     let state = Some((live, Some(first), (held, end.clone())));
     let frames = stream::unfold(state, |state| async move {
         let (mut live, first, held) = state?;
@@ -108,18 +114,21 @@ pub fn live(live: Live, first: Bytes, held: Held) -> StreamReply {
             return Some((first, Some((live, None, held))));
         }
         match live.step().await {
-            Step::Message(message) => Some((event(&message), Some((live, None, held)))),
+            Step::Message(message) => {
+                let event = live.tags().event(&message);
+                Some((event, Some((live, None, held))))
+            }
             Step::Quiet => Some((sse::comment(), Some((live, None, held)))),
             Step::Final(message, _) => {
                 if let (_, Some(end)) = &held {
                     end.lift();
                 }
-                Some((event(&message), None))
+                Some((live.tags().event(&message), None))
             }
             Step::Silent => None,
         }
     });
-    StreamReply { end, ..events(Box::pin(frames)) }
+    StreamReply { status: StatusCode::OK, headers, frames: Box::pin(frames), end }
 }
 
 /// Waits for a call's first word: the answer itself is sent as JSON, anything before it opens a stream. A client
@@ -133,9 +142,13 @@ pub async fn first(mut call: Live, gone: &CancellationToken, gate: &Gate) -> Rep
             step = call.step() => step,
         };
         let first = match step {
-            Step::Final(message, status) => return json(status, message).into(),
+            Step::Final(message, status) => {
+                let mut full = json(status, message);
+                call.tags().head(&mut full.headers);
+                return full.into();
+            }
             Step::Silent => return Full::empty(StatusCode::ACCEPTED).into(),
-            Step::Message(message) => event(&message),
+            Step::Message(message) => call.tags().event(&message),
             Step::Quiet => sse::comment(),
         };
         if let Ok(place) = Arc::clone(&gate.streams).try_acquire_owned() {
@@ -155,7 +168,7 @@ pub fn share(reply: &mut Reply, admitted: &Admitted) {
     headers.insert(header::VARY, HeaderValue::from_static("Origin"));
     headers.insert(
         header::ACCESS_CONTROL_EXPOSE_HEADERS,
-        HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate, Retry-After"),
+        HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate, Retry-After, Tollgate-Span-Id"),
     );
 }
 

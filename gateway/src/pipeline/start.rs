@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
+use mcp::dress::Meta;
 use mcp::era::Era;
 use mcp::json::Raw;
-use mcp::message::{self, Id};
+use mcp::message::Id;
 use mcp::meta::LogLevel;
 use metrics::Metrics;
 use tokio::time::{Instant, timeout_at};
@@ -17,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::live::{self, Gauge, Parts};
-use super::{Taken, answer_to};
+use super::tags::Tags;
+use super::{Taken, last};
 use crate::gate::{Gate, Snapshot};
 use crate::inflight::Cancelled;
 use crate::ports::clock::Clock;
@@ -33,8 +35,10 @@ use crate::stages::decode::{self, id_of};
 use crate::stages::forward::{self, Ask};
 use crate::stages::limit::{Caller, Limits, Metered};
 use crate::stages::record::Ledger;
+use crate::stages::record::dress::Outlook;
 use crate::stages::screen::Screen;
 use crate::stages::screen::filter::{self, Filter};
+use crate::stages::trace;
 
 /// What starting a call needs of the gateway.
 pub(super) struct Starter {
@@ -83,7 +87,8 @@ impl Starter {
                 true => Vec::new(),
                 false => decode::extra_params(&decoded.admitted, decoded.era),
             },
-            meta: decoded.meta.rest,
+            trace: trace::towards(&decoded, ledger.ids(), metered.permitted.target().method, ledger.begun()),
+            meta: decoded.meta.rest.into_iter().filter(|(key, _)| !mcp::trace::is_own(key)).collect(),
             client: bound.client,
             log_level: wanted.map(|level| Raw::from_str_value(level.as_str())),
             progress: decoded.meta.progress_token.is_some(),
@@ -92,7 +97,11 @@ impl Starter {
             started: ledger.started(),
             times: forward::times(metered.permitted.target(), &profile),
         };
+        // Clients of the modern era know no event ids.
+        let numbered = decoded.era == Era::Legacy && decoded.admitted.via == Via::Http;
+        let tags = Tags::new(ledger.span(), numbered.then_some(self.sealer));
         Parts {
+            tags,
             exchange: forward::forward(metered, ask),
             screen,
             ledger,
@@ -118,6 +127,7 @@ impl Starter {
         let client = id_of(&taken.bound.identified.decoded.message).unwrap_or_else(|| Id::from_number(0));
         Asking {
             question: Some(pending.request(&id)),
+            outlook: ledger.outlook(),
             cancelled: taken.entry.cancelled().clone(),
             closing: self.closing.clone(),
             id: client,
@@ -146,7 +156,7 @@ impl Starter {
                 ledger.refuse(&reject).await;
                 let decoded = &taken.bound.identified.decoded;
                 let id = id_of(&decoded.message).unwrap_or_else(|| Id::from_number(0));
-                let message = answer_to(&reject, &id, decoded.era, &ledger);
+                let message = last::refusal(&reject, &id, decoded.era, &ledger);
                 Err((message, reject.why.status(decoded.era)))
             }
         }
@@ -209,6 +219,8 @@ type Resting = Pin<Box<dyn Future<Output = Result<Parts, (Bytes, StatusCode)>> +
 pub struct Asking {
     /// The question, until it was given out.
     pub question: Option<Bytes>,
+    /// What can be told of the call meanwhile.
+    pub outlook: Outlook,
     /// Tells when the client gives up.
     pub cancelled: Cancelled,
     /// Tells when the process ends.
@@ -228,12 +240,14 @@ pub struct Asking {
 impl Asking {
     /// The end that a client gets which has given up, or whom the gateway leaves.
     pub fn given_up(&self) -> Bytes {
-        Screen::new(self.era, self.id.clone(), Raw::empty_object()).cancelled()
+        let result = Screen::new(self.era, self.id.clone(), Raw::empty_object()).cancelled();
+        self.outlook.unsent().result(&self.id, &result, Meta::Absent)
     }
 
     /// What a client is told when the process ends.
     pub fn ended(&self) -> Bytes {
         let fault = Fault::early(FaultKind::Dropped, "the gateway ended before the question was answered");
-        message::error(Some(&self.id), &Reject::fault(&fault, "").error(""))
+        let reject = Reject::fault(&fault, "");
+        self.outlook.unsent().refusal(&self.id, reject.error(&self.outlook.call_id))
     }
 }

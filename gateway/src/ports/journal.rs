@@ -95,6 +95,8 @@ pub struct End {
     pub reason: Option<&'static str>,
     /// The result as the client gets it, before anything of the gateway's own is put in.
     pub result: Option<Raw>,
+    /// What a cancelled call had given so far, as the client had got it or would have.
+    pub partial: Option<Raw>,
     /// What it cost, in 10^-9 dollars.
     pub cost_nanousd: Option<u64>,
     /// How long the server took, in milliseconds.
@@ -106,14 +108,43 @@ pub struct End {
 #[error("journal unavailable: {0}")]
 pub struct Unavailable(pub String);
 
+/// Names a record: who keeps it can prove later that the record was there, and what it said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The log's id.
+    pub log: Arc<str>,
+    /// The record's number in it.
+    pub seq: u64,
+    /// The record's leaf hash.
+    pub leaf: [u8; 32],
+}
+
+/// Where a log ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The log's id.
+    pub log: Arc<str>,
+    /// Records.
+    pub size: u64,
+    /// Leaf hash of the last.
+    pub leaf: [u8; 32],
+}
+
 /// An outcome on its way to the disk.
-pub type Settling = Pin<Box<dyn Future<Output = Result<(), Unavailable>> + Send>>;
+pub type Settling = Pin<Box<dyn Future<Output = Result<Receipt, Unavailable>> + Send>>;
+
+/// An outcome that the journal was given.
+pub enum Kept {
+    /// Nothing is to be waited for. Its record, when that is written already.
+    Now(Option<Receipt>),
+    /// To be awaited before the answer leaves.
+    Later(Settling),
+}
 
 /// The place that an intent keeps for its outcome. Dropped unfinished it leaves an outcome of `unknown`.
 pub trait Slot: Send {
-    /// Records how the call ended. Never waits: it is also called for clients that have left. What it gives is to be
-    /// awaited before the answer leaves; none when nothing needs to be waited for.
-    fn finish(self: Box<Self>, end: End) -> Option<Settling>;
+    /// Records how the call ended. Never waits: it is also called for clients that have left.
+    fn finish(self: Box<Self>, end: End) -> Kept;
 }
 
 /// What names a call in traces: the same again when its run is replayed, on every replica with the same key.
@@ -131,6 +162,8 @@ pub struct Ids {
 pub struct Written {
     /// What names the call.
     pub ids: Ids,
+    /// The intent's record.
+    pub receipt: Option<Receipt>,
     /// The outcome's place.
     pub slot: Box<dyn Slot>,
 }
@@ -160,7 +193,10 @@ pub trait Journal: Send + Sync {
     ///
     /// # Errors
     /// It is not recorded.
-    async fn note(&self, about: &About<'_>, note: Note<'_>) -> Result<(), Unavailable>;
+    async fn note(&self, about: &About<'_>, note: Note<'_>) -> Result<Option<Receipt>, Unavailable>;
+
+    /// Where the log ends now; none when nothing is kept.
+    fn head(&self) -> Option<Head>;
 
     /// Counts a refusal whose caller or message is not known.
     fn count_denied(&self, reason: &'static str);
@@ -180,22 +216,27 @@ pub trait Journal: Send + Sync {
 /// Keeps nothing.
 pub struct NoJournal;
 
-struct Nothing;
+/// A place for no outcome.
+pub struct Nowhere;
 
-impl Slot for Nothing {
-    fn finish(self: Box<Self>, _: End) -> Option<Settling> {
-        None
+impl Slot for Nowhere {
+    fn finish(self: Box<Self>, _: End) -> Kept {
+        Kept::Now(None)
     }
 }
 
 #[async_trait]
 impl Journal for NoJournal {
     async fn intent(&self, _: &Intent<'_>) -> Result<Written, Unavailable> {
-        Ok(Written { ids: Ids::default(), slot: Box::new(Nothing) })
+        Ok(Written { ids: Ids::default(), receipt: None, slot: Box::new(Nowhere) })
     }
 
-    async fn note(&self, _: &About<'_>, _: Note<'_>) -> Result<(), Unavailable> {
-        Ok(())
+    async fn note(&self, _: &About<'_>, _: Note<'_>) -> Result<Option<Receipt>, Unavailable> {
+        Ok(None)
+    }
+
+    fn head(&self) -> Option<Head> {
+        None
     }
 
     fn count_denied(&self, _: &'static str) {}

@@ -10,6 +10,7 @@ use futures_util::Stream;
 use mcp::era::{Era, Revision};
 use mcp::json::{Key, Kind, Raw};
 use mcp::message::RpcError;
+use mcp::trace::{BAGGAGE, PARENT, STATE};
 use tokio::sync::broadcast;
 
 use crate::digest::sha256;
@@ -32,6 +33,8 @@ pub struct Call {
     pub progress: bool,
     /// Values mirrored into headers towards a modern server over HTTP (SEP-2243).
     pub mirrored: Mirrored,
+    /// The trace context that the server gets.
+    pub trace: Trace,
     /// Whose upstream session a legacy server is called in.
     pub session: SessionKey,
     /// The largest answer accepted, in bytes.
@@ -136,6 +139,25 @@ pub struct Mirrored {
     pub name: Option<String>,
     /// `Mcp-Param-*` headers, already encoded.
     pub params: Vec<(String, String)>,
+}
+
+/// A trace context: in `_meta` towards every server, and in headers towards those over HTTP.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// `traceparent`: the gateway's span is the parent.
+    pub parent: Option<Box<str>>,
+    /// `tracestate`.
+    pub state: Option<Box<str>>,
+    /// `baggage`.
+    pub baggage: Option<Box<str>>,
+}
+
+impl Trace {
+    /// What is there, under the names of the keys and headers.
+    pub fn members(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let all = [(PARENT, &self.parent), (STATE, &self.state), (BAGGAGE, &self.baggage)];
+        all.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
+    }
 }
 
 /// Owner of a legacy upstream session; two owners never share one.

@@ -15,7 +15,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use crate::catalog::member::{Found, Name};
-use crate::ports::upstream::{Answer, Call, Client, Event, Events, Fault, FaultKind, Mirrored, SessionKey};
+use crate::ports::upstream::{
+    Answer, Call, Client, Event, Events, Fault, FaultKind, Mirrored, SessionKey, Trace,
+};
 use crate::profiles::Profile;
 use crate::stages::authorize::Permitted;
 use crate::stages::limit::Metered;
@@ -25,6 +27,8 @@ use crate::stages::route::Target;
 pub struct Ask {
     /// `_meta` members that are passed through.
     pub meta: Vec<(mcp::json::Key, Raw)>,
+    /// The trace context that the server gets.
+    pub trace: Trace,
     /// What the server is told of the client.
     pub client: Client,
     /// The log level asked for, as JSON.
@@ -98,6 +102,7 @@ fn start(permitted: &Permitted, ask: &Ask) -> Starting {
         method: target.method,
         params: target.params.clone(),
         meta: ask.meta.clone(),
+        trace: ask.trace.clone(),
         client: ask.client.clone(),
         log_level: ask.log_level.clone(),
         progress: ask.progress,

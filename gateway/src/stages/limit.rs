@@ -11,7 +11,7 @@ use mcp::method;
 use metrics::Metrics;
 use parking_lot::Mutex;
 use policies::budget::ledger::Ticket;
-use policies::budget::{Amounts, Line, Spent, Steady, Unit};
+use policies::budget::{Amounts, Drawn, Line, Spent, Steady, Unit};
 use policies::price::Price;
 use policies::rate::{Applies, Per, Quota, Who};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -187,13 +187,18 @@ impl Limits {
         let bytes = profile.caps.map_or(0, |caps| u64::try_from(caps.bytes).unwrap_or(u64::MAX));
         let amounts = Amounts { usd: price.reservation(), calls: u64::from(call), bytes };
         if lines.is_empty() {
-            return Ok(Some(Reserved { ticket, price, amounts, levels: Vec::new() }));
+            return Ok(Some(Reserved { ticket, price, amounts, drawn: Vec::new() }));
         }
         let what = Reservation { ticket: &ticket, lines: &lines, amounts: &amounts, now };
         match self.limiter.reserve(what).await {
             Ok(levels) => {
                 left::show(&self.metrics, profile, &lines, &levels);
-                Ok(Some(Reserved { ticket, price, amounts, levels: levels.to_vec() }))
+                let drawn = levels.iter().filter_map(|level| {
+                    let line = lines.get(level.line)?.clone();
+                    let scope = profile.budgets.all.get(line.budget)?.scope;
+                    Some(Drawn { line, scope, left: level.left })
+                });
+                Ok(Some(Reserved { drawn: drawn.collect(), ticket, price, amounts }))
             }
             Err(Refused::Unavailable(detail)) => Err(away(detail)),
             Err(Refused::Over(short)) => Err(match lines.get(short.0) {

@@ -3,6 +3,7 @@
 //! cancelled when it is dropped. Closing never waits; what is waited for is the intent before a call, and where the
 //! journal is strict its outcome before the answer.
 
+pub mod dress;
 mod observe;
 
 use std::borrow::Cow;
@@ -13,14 +14,21 @@ use mcp::era::Era;
 use mcp::json::Raw;
 use metrics::Metrics;
 use policies::By;
+use policies::budget::Standing;
 use policies::flaw::Path;
+use policies::money::NanoUsd;
 use policies::price::{Measured, Price, Reported};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::ports::journal::{About, End, Ending, Ids, Intent, Journal, Note, Settling, Slot, Unavailable};
-use crate::profiles::Party;
+use crate::config::Meter;
+use crate::partials::Partials;
+use crate::ports::clock::Clock;
+use crate::ports::journal::{
+    About, End, Ending, Ids, Intent, Journal, Kept, Note, Receipt, Slot, Unavailable,
+};
 use crate::ports::traces::Traces;
+use crate::profiles::Party;
 use crate::reject::{Reject, Why};
 use crate::stages::authorize::Permitted;
 use crate::stages::limit;
@@ -36,6 +44,10 @@ pub struct Book {
     pub metrics: Arc<Metrics>,
     /// The journal.
     pub journal: Arc<dyn Journal>,
+    /// The wall clock.
+    pub clock: Arc<dyn Clock>,
+    /// What cancelled calls had given so far.
+    pub partials: Arc<Partials>,
     /// Where spans go, if anywhere.
     pub traces: Option<Arc<dyn Traces>>,
 }
@@ -58,6 +70,12 @@ pub struct Ledger {
     pub run: Option<Arc<str>>,
     /// The caller's `traceparent`.
     pub traceparent: Option<String>,
+    /// What the answer says of the cost; nothing while it is not known whose message it is.
+    pub meter: Option<Meter>,
+    /// What the call has given so far, for when it is cancelled.
+    pub partial: Option<Raw>,
+    /// Names the newest record of the message.
+    pub receipt: Option<Receipt>,
     party: Option<Party>,
     sent: Option<Instant>,
     spending: Option<Spending>,
@@ -66,10 +84,12 @@ pub struct Ledger {
     slot: Option<Box<dyn Slot>>,
     ids: Ids,
     seen: observe::Seen,
+    standing: Standing,
+    shown: NanoUsd,
+    ended: Option<Ending>,
     noted: bool,
     reason: Option<&'static str>,
     detail: Option<String>,
-    closed: bool,
 }
 
 impl Ledger {
@@ -85,6 +105,9 @@ impl Ledger {
             name: String::new(),
             run: None,
             traceparent: None,
+            meter: None,
+            partial: None,
+            receipt: None,
             party: party.cloned(),
             sent: None,
             spending: None,
@@ -93,10 +116,12 @@ impl Ledger {
             slot: None,
             ids: Ids::default(),
             seen: observe::Seen::default(),
+            standing: Standing::default(),
+            shown: NanoUsd::ZERO,
+            ended: None,
             noted: false,
             reason: None,
             detail: None,
-            closed: false,
         }
     }
 
@@ -124,8 +149,15 @@ impl Ledger {
         self.fate = Fate::Answered(Measured { ms, bytes, reported });
     }
 
+    /// What names the call in traces, once its intent is written.
+    pub fn ids(&self) -> &Ids {
+        &self.ids
+    }
+
     fn settle(&mut self) {
-        let cost = self.spending.as_mut().and_then(|spending| spending.settle(&self.fate));
+        let settled = self.spending.as_mut().map(|spending| spending.settle(&self.fate)).unwrap_or_default();
+        let (cost, standing) = settled;
+        self.standing = standing;
         if let Some(flag) = cost.and_then(|cost| cost.flag) {
             self.book.metrics.bad_price(&self.server);
             tracing::warn!(call_id = &*self.call_id, server = &*self.server, ?flag, "no usable price");
@@ -148,7 +180,7 @@ impl Ledger {
         };
         if let Some(about) = self.about(&target.own) {
             let written = self.book.journal.intent(&intent(about)).await.map_err(unavailable)?;
-            (self.slot, self.ids) = (Some(written.slot), written.ids);
+            (self.slot, self.ids, self.receipt) = (Some(written.slot), written.ids, written.receipt);
         }
         self.seen.permitted(permitted);
         self.price = limit::price_of(permitted).cloned();
@@ -178,10 +210,10 @@ impl Ledger {
     /// The journal takes no record.
     pub async fn note(&mut self, note: Note<'_>) -> Result<(), Reject> {
         self.noted = true;
-        match self.about(&self.name) {
-            Some(about) => self.book.journal.note(&about, note).await.map_err(unavailable),
-            None => Ok(()),
+        if let Some(about) = self.about(&self.name) {
+            self.receipt = self.book.journal.note(&about, note).await.map_err(unavailable)?;
         }
+        Ok(())
     }
 
     /// Records a refusal and closes. A refusal that can't be recorded is still one.
@@ -211,39 +243,52 @@ impl Ledger {
         drop(self.finish(ending, None));
     }
 
-    /// Closes the record of a call with its result as the client gets it. What it gives is to be awaited before the
-    /// answer leaves.
-    pub fn finish(&mut self, ending: Ending, result: Option<Raw>) -> Option<Settling> {
-        if std::mem::replace(&mut self.closed, true) {
-            return None;
+    /// Closes the record of a call with its result as the client gets it, before anything of the gateway's own is put
+    /// in. What is to be awaited is awaited before the answer leaves.
+    pub fn finish(&mut self, ending: Ending, result: Option<Raw>) -> Kept {
+        if self.ended.replace(ending).is_some() {
+            return Kept::Now(None);
         }
-        let cost_nanousd = self.cost();
+        let (cost_nanousd, shown) = self.cost().unzip();
+        self.shown = shown.unwrap_or_default();
         self.settle();
+        let partial = self.partial.take().filter(|_| ending == Ending::Cancelled);
+        if let (Some(partial), Some(about)) = (&partial, self.about(&self.name)) {
+            self.book.partials.keep(&about, partial.clone());
+        }
         let ms = self.sent.map_or(0, |sent| u64::try_from(sent.elapsed().as_millis()).unwrap_or(u64::MAX));
         self.observe(ending, result.as_ref().map_or(0, Raw::len), cost_nanousd);
-        let end = End { ending, reason: self.reason, result, cost_nanousd, ms };
-        let settling = match self.slot.take() {
+        let end = End { ending, reason: self.reason, result, partial, cost_nanousd, ms };
+        let kept = match self.slot.take() {
             Some(slot) => slot.finish(end),
             None => {
                 // Left before anything was sent or refused.
                 if ending == Ending::Cancelled && !self.noted && !self.method.is_empty() {
                     self.book.journal.count_denied("cancelled");
                 }
-                None
+                Kept::Now(None)
             }
         };
+        if let Kept::Now(Some(receipt)) = &kept {
+            self.receipt = Some(receipt.clone());
+        }
         self.log(ending);
-        settling
+        kept
     }
 
-    /// What the call costs, whether or not a budget is charged; none when it has no price.
-    fn cost(&self) -> Option<u64> {
+    /// What the call costs in nano-dollars, whether or not a budget is charged, and what the meter shows; none when it
+    /// has no price.
+    fn cost(&self) -> Option<(u64, NanoUsd)> {
         let price = self.price.as_ref()?;
-        match &self.fate {
-            Fate::Unsent => None,
-            Fate::Unknown => Some(price.unknown().charge.nanos()),
-            Fate::Answered(measured) => Some(price.cost(measured).charge.nanos()),
-        }
+        let (charge, shown) = match &self.fate {
+            Fate::Unsent => return None,
+            Fate::Unknown => (price.unknown().charge, price.unknown().charge),
+            Fate::Answered(measured) => {
+                let cost = price.cost(measured);
+                (cost.charge, cost.meter)
+            }
+        };
+        Some((charge.nanos(), shown))
     }
 
     fn log(&self, ending: Ending) {

@@ -3,16 +3,18 @@
 //! byte for byte.
 
 pub mod filter;
+mod outline;
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use http::StatusCode;
 use mcp::bridge::{self, Cache, ResultType};
+use mcp::dress::Meta;
 use mcp::entry::EntryKind;
 use mcp::era::Era;
-use mcp::json::{ObjectWriter, Raw};
-use mcp::message::{self, Id};
+use mcp::json::{ArrayWriter, ObjectWriter, Raw};
+use mcp::message::{self, Id, RpcError};
 use mcp::meta::LogLevel;
 use mcp::uri::{self, ResultKind};
 use mcp::{code, method};
@@ -25,6 +27,7 @@ use crate::seal::Sealer;
 use crate::stages::authorize::Permitted;
 use crate::stages::confirm::Carry;
 use crate::stages::screen::filter::{Filter, Note};
+use crate::stages::screen::outline::Outline;
 
 /// Partial content that is kept for a cancelled call, in bytes.
 const MAX_PARTIAL: usize = 16 * 1024;
@@ -51,16 +54,29 @@ pub struct Screen {
     partial_bytes: usize,
 }
 
-/// The final message and how the call ended.
+/// What the client may see of the end of a call, before anything of the gateway's own is put in.
 pub struct Final {
-    /// The JSON-RPC message.
-    pub message: Bytes,
+    /// The result, or the server's error.
+    pub outcome: Result<Screened, RpcError>,
     /// The HTTP status, when nothing was sent before.
     pub status: StatusCode,
     /// For the record.
     pub ending: Ending,
-    /// The result as it stands in the message; none for errors.
-    pub result: Option<Raw>,
+}
+
+/// A result on one line.
+pub struct Screened {
+    /// The result.
+    pub result: Raw,
+    /// Where its `_meta` ends.
+    pub meta: Meta,
+}
+
+impl Final {
+    /// The result; none for errors.
+    pub fn result(&self) -> Option<&Raw> {
+        self.outcome.as_ref().ok().map(|screened| &screened.result)
+    }
 }
 
 impl Screen {
@@ -168,19 +184,16 @@ impl Screen {
                 if target.merged {
                     error.data = error.data.map(|data| uri::expose_in_result(server, &data, ResultKind::Uri));
                 }
-                let message = message::error(Some(&self.id), &error);
-                return Ok(Final {
-                    message,
-                    status: self.status(error.code),
-                    ending: Ending::Failed,
-                    result: None,
-                });
+                let status = self.status(error.code);
+                return Ok(Final { outcome: Err(error), status, ending: Ending::Failed });
             }
         };
-        let outline = Outline::of(&result);
+        let given = result;
+        let outline = Outline::of(&given);
         self.check(server, target.method, answer.era, &outline)?;
         check_output(permitted, &outline)?;
         let ending = if outline.failed { Ending::ToolError } else { Ending::Ok };
+        let result = if outline.hollow { given.without("_meta") } else { given.clone() };
         let result = self.filtered(permitted, result, &outline)?;
         let result = self.carried(server, result, &outline)?;
         let result = if target.merged { expose(server, target.kind, target.method, &result) } else { result };
@@ -192,8 +205,8 @@ impl Screen {
             bridge::to_client(self.era, answer.era, target.method, &result, Cache { ttl_ms })
         };
         let result = result.single_line();
-        let message = message::result(&self.id, &result);
-        Ok(Final { message, status: StatusCode::OK, ending, result: Some(result) })
+        let meta = outline.meta_of(&given, &result);
+        Ok(Final { outcome: Ok(Screened { result, meta }), status: StatusCode::OK, ending })
     }
 
     /// The result as the task lets it through, still as the tool promises it.
@@ -292,16 +305,22 @@ impl Screen {
     }
 
     /// What a legacy client that cancelled and still waits is told.
-    pub fn cancelled(&self) -> Bytes {
-        let mut content = mcp::json::ArrayWriter::new();
+    pub fn cancelled(&self) -> Raw {
+        let content = self.partial();
+        let mut result = ObjectWriter::new();
+        result.boolean("partial", content.is_some());
+        result.raw("content", &content.unwrap_or_else(|| ArrayWriter::new().finish()));
+        result.boolean("cancelled", true);
+        result.finish()
+    }
+
+    /// What the client has been given so far, as content blocks; none when that is nothing.
+    pub fn partial(&self) -> Option<Raw> {
+        let mut content = ArrayWriter::with_capacity(self.partial_bytes);
         for part in &self.partial {
             content.push(part);
         }
-        let mut result = ObjectWriter::new();
-        result.raw("content", &content.finish());
-        result.boolean("cancelled", true);
-        result.boolean("partial", !self.partial.is_empty());
-        message::result(&self.id, &result.finish())
+        (!self.partial.is_empty()).then(|| content.finish())
     }
 }
 
@@ -321,55 +340,6 @@ fn check_output(permitted: &Permitted, outline: &Outline) -> Result<(), Reject> 
             Ok(()) => Ok(()),
             Err(refusal) => refuse(format!("structuredContent against the outputSchema: {refusal}")),
         },
-    }
-}
-
-/// What is looked at in a result, found in one walk over its members.
-#[derive(Default)]
-struct Outline {
-    kind: Option<Raw>,
-    failed: bool,
-    timed: bool,
-    structured: Option<Raw>,
-    requests: Option<Raw>,
-    state: Option<Raw>,
-    /// It may hold something that only the gateway may say.
-    own: bool,
-}
-
-impl Outline {
-    fn of(result: &Raw) -> Outline {
-        let mut outline = Outline::default();
-        for member in result.view() {
-            match member.name().as_ref() {
-                "resultType" => outline.kind = Some(member.value()),
-                "isError" => outline.failed = member.value().boolean() == Some(true),
-                "ttlMs" => outline.timed = true,
-                "structuredContent" => outline.structured = Some(member.value()),
-                "inputRequests" => outline.requests = Some(member.value()),
-                "requestState" => outline.state = Some(member.value()),
-                "_meter" => outline.own = true,
-                // An escaped spelling is left to the careful way.
-                "_meta" => {
-                    let value = member.value();
-                    let holds = |what: &[u8]| memmem::find(value.bytes(), what).is_some();
-                    outline.own |= holds(b"dev.tollgate") || holds(b"\\");
-                }
-                _ => {}
-            }
-        }
-        outline
-    }
-
-    fn result_type(&self) -> ResultType {
-        match self.kind.as_ref().map(Raw::string) {
-            None => ResultType::Complete,
-            Some(kind) => match kind.as_deref() {
-                Some("complete") => ResultType::Complete,
-                Some("input_required") => ResultType::InputRequired,
-                _ => ResultType::Unknown,
-            },
-        }
     }
 }
 

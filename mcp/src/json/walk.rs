@@ -202,6 +202,11 @@ impl Member<'_> {
         Key::from_checked(self.object.bytes().slice(self.key.clone()))
     }
 
+    /// Where the value ends in the object's text, in bytes.
+    pub fn end(&self) -> usize {
+        self.value.end
+    }
+
     /// The value, sharing the object's buffer.
     pub fn value(&self) -> Raw {
         Raw::from_checked(self.object.bytes().slice(self.value.clone()))

@@ -74,6 +74,22 @@ impl ObjectWriter {
         self
     }
 
+    /// Adds `units` of 10^-`digits` as an exact decimal without an exponent: `0`, `2`, `0.002`.
+    pub fn decimal(&mut self, key: &str, units: u64, digits: u8) -> &mut Self {
+        self.key(key);
+        let text = units.to_string();
+        let digits = usize::from(digits);
+        let (whole, rest) = text.split_at(text.len().saturating_sub(digits));
+        self.out.extend_from_slice(if whole.is_empty() { b"0" } else { whole.as_bytes() });
+        let fraction = rest.trim_end_matches('0');
+        if !fraction.is_empty() {
+            self.out.push(b'.');
+            self.out.extend(std::iter::repeat_n(b'0', digits.saturating_sub(text.len())));
+            self.out.extend_from_slice(fraction.as_bytes());
+        }
+        self
+    }
+
     /// Adds `true` or `false`.
     pub fn boolean(&mut self, key: &str, value: bool) -> &mut Self {
         self.key(key);

@@ -14,6 +14,11 @@ pub type Ticket = Arc<str>;
 /// Percent of a budget from which its use is pointed out.
 const NOTICE: u64 = 80;
 
+/// Whether so much of a limit is used that it is pointed out.
+pub(super) fn is_low(used: u64, limit: u64) -> bool {
+    u128::from(used) * 100 >= u128::from(limit) * u128::from(NOTICE)
+}
+
 /// A notice about a counter after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
@@ -90,8 +95,7 @@ impl Ledger {
 
     fn level(&self, n: usize, line: &Line) -> Level {
         let used = self.used(&line.key);
-        let low = u128::from(used) * 100 >= u128::from(line.limit) * u128::from(NOTICE);
-        Level { line: n, left: line.limit.saturating_sub(used), low }
+        Level { line: n, left: line.limit.saturating_sub(used), low: is_low(used, line.limit) }
     }
 
     /// Turns a ticket's reservation into what was spent. `false`: it was settled or released before, or never made; then

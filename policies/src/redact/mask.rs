@@ -13,7 +13,8 @@ pub fn mask(json: &str, redactor: &Redactor, max_bytes: usize) -> String {
     let mut line: String = redacted
         .text
         .chars()
-        .map(|c| if matches!(c, '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}' | '\u{85}') { ' ' } else { c })
+        // A text that only looks like JSON may hold control characters as they are.
+        .map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c })
         .collect();
     if line.len() > max_bytes {
         let mark = "…";

@@ -308,6 +308,7 @@ fn x5_x6_what_people_are_shown_has_no_secret_and_is_one_short_line() {
         assert!(cut.len() <= max && !cut.contains("ghp_"), "{cut}");
     }
     assert_eq!(mask("{", &redactor, 50), "[not shown: no JSON]");
+    assert!(!mask("{\"a\u{1b}[2J\":\"b\u{7}\u{9b}\"}", &redactor, 50).contains(char::is_control));
     assert!(mask(&format!("\"{}\"", "x".repeat(1 << 20)), &redactor, 64).ends_with('…'));
 }
 #[test]

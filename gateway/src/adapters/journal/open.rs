@@ -14,14 +14,14 @@ use audit::prove::newest_checkpoint;
 use audit::span::DigestKey;
 use audit::verify::{DirSource, epoch_keys};
 use audit::writer::{self, OnFatal, Options, Watch, block_on};
-use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::OnDisk;
 use super::figures::Syncs;
-use super::{OnDisk, RUNS};
+use super::spans::{Spans, Unkept};
 use crate::config::{Audit, Checked, Durability};
-use crate::ports::journal::{Journal, NoJournal};
+use crate::ports::journal::Journal;
 
 /// Which log of the journal's folder a process writes.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,8 @@ pub fn open(
 ) -> Result<(Arc<dyn Journal>, Vec<String>), String> {
     let spec = &config.audit;
     if spec.durability == Durability::Off {
-        return Ok((Arc::new(NoJournal), Vec::new()));
+        let key = config.keys.digest.map_or_else(random, Ok).map_err(|e| format!("keys: {e}"))?;
+        return Ok((Arc::new(Unkept(Spans::new(DigestKey::new(key)))), Vec::new()));
     }
     let failed = |what: &Path, error: &dyn std::fmt::Display| format!("journal: {}: {error}", what.display());
     folder(&spec.dir).map_err(|e| failed(&spec.dir, &e))?;
@@ -79,9 +80,8 @@ pub fn open(
     block_on(journal.record(record)).map_err(|error| format!("journal: {error}"))?;
     let kept = OnDisk {
         strict: spec.durability == Durability::Strict,
-        digest: Arc::new(DigestKey::new(digest)),
+        spans: Spans::new(DigestKey::new(digest)),
         policy,
-        next: Mutex::new(LruCache::new(RUNS)),
         denied: Mutex::new((Instant::now(), 0)),
         syncs,
         journal,

@@ -106,7 +106,8 @@ mod tests {
         message.fixed32(4, 1);
         message.fixed64(5, 2);
         message.message(6, |_| {});
-        let want = b"\x08\x96\x01\x12\x07testing\x1a\x03\x08\x96\x01\x25\x01\0\0\0\x29\x02\0\0\0\0\0\0\0\x32\0";
+        let want =
+            b"\x08\x96\x01\x12\x07testing\x1a\x03\x08\x96\x01\x25\x01\0\0\0\x29\x02\0\0\0\0\0\0\0\x32\0";
         assert_eq!(message.finish(), want);
     }
 }

@@ -136,7 +136,8 @@ fn server(span: &mut Message, message: &Finished, ended: SystemTime) {
 }
 
 fn client(span: &mut Message, (message, leg): (&Finished, &Leg), ended: SystemTime) {
-    let start = ended.checked_sub(message.took).and_then(|start| start.checked_add(leg.after)).unwrap_or(ended);
+    let start =
+        ended.checked_sub(message.took).and_then(|start| start.checked_add(leg.after)).unwrap_or(ended);
     span.bytes(1, &id(&message.trace));
     span.bytes(2, &id(&leg.span));
     span.bytes(4, &id(&message.span));
@@ -196,7 +197,10 @@ mod tests {
         let taken = |part: f64| (0..10_000).filter(|n| sampled(&trace(*n), part)).count();
         assert_eq!((taken(0.0), taken(1.0)), (0, 10_000));
         assert!((900..1100).contains(&taken(0.1)), "{}", taken(0.1));
-        assert!((0..1000).all(|n| !sampled(&trace(n), 0.1) || sampled(&trace(n), 0.5)), "a larger part holds a smaller");
+        assert!(
+            (0..1000).all(|n| !sampled(&trace(n), 0.1) || sampled(&trace(n), 0.5)),
+            "a larger part holds a smaller"
+        );
         assert!(!sampled("", 1.0) && !sampled("not hexadecimal, but long enough", 1.0));
     }
 

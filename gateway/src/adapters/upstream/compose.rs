@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use mcp::bridge::{self, ServerMeta};
 use mcp::era::{Era, Revision};
-use mcp::json::{ObjectWriter, Raw};
+use mcp::json::{Key, ObjectWriter, Raw};
 use mcp::message::{self, Id};
 use mcp::method;
 
@@ -31,13 +31,14 @@ impl Ticket {
 
 /// The body of a call.
 pub(super) fn call(call: &Call, era: Era, revision: Revision, id: &Id, token: &Raw) -> Bytes {
+    let trace = call.trace.members().map(|(name, value)| (Key::new(name), Raw::from_str_value(value)));
     let meta = ServerMeta {
         version: revision.as_str(),
         client_info: call.client.info.clone().or_else(|| Some(gateway_info())),
         client_capabilities: call.client.capabilities.clone(),
         log_level: call.log_level.clone(),
         progress_token: call.progress.then(|| token.clone()),
-        rest: call.meta.clone(),
+        rest: call.meta.iter().cloned().chain(trace).collect(),
     };
     let params = bridge::server_params(era, &call.params, &meta);
     message::request(id, call.method, Some(&params))

@@ -185,6 +185,7 @@ impl HttpSide {
         let ticket = self.core.ticket();
         let body = compose::call(call, Era::Modern, known.facts.revision, &ticket.id, &ticket.token());
         let headers = modern_headers(self.net.headers(&call.client.behalf), call, known.facts.revision)?;
+        let headers = traced(headers, call);
         let reply = exchange(&self.net, headers, body, &ticket.id, call.answer_bytes).await?;
         Ok(match reply.got {
             Got::Answer { status, outcome } => {
@@ -228,7 +229,7 @@ impl HttpSide {
         let ticket = self.core.ticket();
         let body = compose::call(call, Era::Legacy, session.facts.revision, &ticket.id, &ticket.token());
         let mut guard = CancelGuard::new(Some(&session.back), &ticket.id);
-        let headers = session.back.headers.clone().on_behalf(&call.client.behalf);
+        let headers = traced(session.back.headers.clone().on_behalf(&call.client.behalf), call);
         let sent = exchange(&self.net, headers, body, &ticket.id, call.answer_bytes).await;
         if !matches!(&sent, Ok(reply) if matches!(reply.got, Got::Stream(_))) {
             guard.disarm();
@@ -348,6 +349,16 @@ fn wanted_level(call: &Call) -> Option<LogLevel> {
 /// An answer that is all there already.
 fn done(era: Era, outcome: Result<Raw, RpcError>) -> Events {
     Box::pin(stream::iter([Ok(Event::Done(Answer { era, outcome }))]))
+}
+
+/// With the call's trace context; what no header can carry is left out.
+fn traced(mut headers: Headers, call: &Call) -> Headers {
+    for (name, value) in call.trace.members() {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+    headers
 }
 
 pub(super) fn modern_headers(

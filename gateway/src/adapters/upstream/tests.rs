@@ -22,7 +22,7 @@ use crate::adapters::outbound::Fetcher;
 use crate::config::{HttpKind, HttpServer, Server, Timeouts, ToolRules, Transport};
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::upstream::{
-    Answer, Call, Client, Event, Events, Fault, Mirrored, SessionKey, Upstream as _,
+    Answer, Call, Client, Event, Events, Fault, Mirrored, SessionKey, Trace, Upstream as _,
 };
 
 mod changes;
@@ -330,6 +330,7 @@ pub(super) fn a_call(method: &'static str, params: &Value) -> Call {
         log_level: None,
         progress: false,
         mirrored: Mirrored::default(),
+        trace: Trace::default(),
         session: owner(1),
         answer_bytes: 64 << 10,
         call_id: Arc::from("call"),

@@ -28,7 +28,7 @@ use super::sessions::Session;
 use crate::adapters::child::Backoff;
 use crate::adapters::outbound::Body;
 use crate::adapters::pipe::list_change;
-use crate::ports::upstream::{Call, Change, Client, Facts, Mirrored, SessionKey};
+use crate::ports::upstream::{Call, Change, Client, Facts, Mirrored, SessionKey, Trace};
 
 /// At most one listener for each server; none when it has nothing to announce, or does not offer to.
 #[derive(Default)]
@@ -261,6 +261,7 @@ pub(super) fn listen_call(lists: &[&str]) -> Call {
         log_level: None,
         progress: false,
         mirrored: Mirrored::default(),
+        trace: Trace::default(),
         session: SessionKey::Catalog,
         answer_bytes: GREETING_BYTES,
         call_id: Arc::from("listen"),

@@ -59,7 +59,10 @@ fn the_path_of_the_service_is_added_where_there_is_none() {
         assert_eq!(url(&format!("tracing: {{ endpoint: \"{text}\" }}\n"), &[]), want);
     }
     assert_eq!(url("", &[(ENDPOINT, "http://c:4318/base/")]), "http://c:4318/base/v1/traces");
-    assert_eq!(url("", &[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318/here")]), "http://c:4318/here");
+    assert_eq!(
+        url("", &[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318/here")]),
+        "http://c:4318/here"
+    );
 }
 
 #[test]
@@ -81,7 +84,8 @@ fn the_environment_completes_the_file() {
     let tracing = with(&format!("{SERVER}{text}"), &variables).tracing.unwrap();
     assert_eq!(tracing.endpoint.as_str(), "http://mine:4317/", "the file goes first");
     assert_eq!(tracing.protocol, TracingProtocol::Grpc);
-    let headers: Vec<_> = tracing.headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
+    let headers: Vec<_> =
+        tracing.headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
     assert_eq!(headers, [("a", "1"), ("b", "mine")]);
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     assert_eq!(tracing.resource, [pair("service.name", "s"), pair("team", "u")]);
@@ -116,6 +120,9 @@ fn problems_of_the_section() {
     problem("tracing: { endpoint: \"http://c/\", sample: 2 }", "tracing.sample");
     problem("tracing: { endpoint: \"http://c/\", queue: 0 }", "tracing.queue");
     problem("tracing: { endpoint: \"http://c/\", timeout: 1h }", "tracing.timeout");
-    problem("tracing: { endpoint: \"http://c/\", headers: { Authorization: Bearer-x } }", "a credential in the file");
+    problem(
+        "tracing: { endpoint: \"http://c/\", headers: { Authorization: Bearer-x } }",
+        "a credential in the file",
+    );
     problem("tracing: { endpont: x }", "did you mean `endpoint`?");
 }

@@ -26,7 +26,9 @@ pub(super) fn show(metrics: &Metrics, profile: &Profile, lines: &[Line], levels:
     });
     for level in levels {
         let line = lines.get(level.line).filter(|line| !line.over_runs && line.limit > 0);
-        let Some((line, gauge)) = line.and_then(|line| Some((line, gauges.get(line.budget)?))) else { continue };
+        let Some((line, gauge)) = line.and_then(|line| Some((line, gauges.get(line.budget)?))) else {
+            continue;
+        };
         #[allow(clippy::cast_precision_loss, reason = "a ratio that is shown")]
         gauge.set(level.left as f64 / line.limit as f64);
     }

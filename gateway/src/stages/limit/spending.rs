@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use mcp::json::Raw;
-use policies::budget::Amounts;
-use policies::budget::ledger::{Level, Ticket};
+use policies::budget::ledger::Ticket;
+use policies::budget::{Amounts, Drawn, Standing};
 use policies::price::{Cost, Measured, Price, Reported};
 use serde_json::Value;
 use smallvec::SmallVec;
@@ -28,8 +28,8 @@ pub struct Reserved {
     pub price: Price,
     /// What was reserved.
     pub amounts: Amounts,
-    /// What is left of the budget that has least left of its limit, and whether four fifths of any are gone.
-    pub levels: Vec<Level>,
+    /// What was left of each budget then.
+    pub drawn: Vec<Drawn>,
 }
 
 /// What is known of a call at its end.
@@ -59,17 +59,15 @@ impl Spending {
         self.reserved = Some(reserved);
     }
 
-    /// What is left of the budgets.
-    pub fn levels(&self) -> &[Level] {
-        self.reserved.as_ref().map_or(&[], |reserved| &reserved.levels)
-    }
-
-    /// Gives everything back that was not spent. None when no budget was asked.
-    pub fn settle(&mut self, fate: &Fate) -> Option<Cost> {
+    /// Gives everything back that was not spent. Gives the cost, none when no budget was asked, and how far budgets are
+    /// spent.
+    pub fn settle(&mut self, fate: &Fate) -> (Option<Cost>, Standing) {
         for name in self.open.drain(..) {
             self.limiter.leave(&name);
         }
-        let Reserved { ticket, price, amounts, .. } = self.reserved.take()?;
+        let Some(Reserved { ticket, price, amounts, drawn }) = self.reserved.take() else {
+            return (None, Standing::default());
+        };
         let (spent, cost) = match fate {
             Fate::Unsent => (Amounts::default(), None),
             Fate::Unknown => {
@@ -82,7 +80,7 @@ impl Spending {
             }
         };
         self.limiter.settle(&ticket, &spent);
-        cost
+        (cost, Standing::after(&drawn, &amounts, &spent))
     }
 }
 

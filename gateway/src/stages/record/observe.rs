@@ -106,7 +106,7 @@ impl Ledger {
             (Some(_), None) => self.count(&server, (ending, took), ""),
             (Some(traces), Some(trace)) => {
                 self.count(&server, (ending, took), &trace);
-                traces.finished(Box::new(self.span(trace, (ending, took), cost_nanousd)));
+                traces.finished(Box::new(self.told(trace, (ending, took), cost_nanousd)));
             }
         }
     }
@@ -184,7 +184,7 @@ impl Ledger {
         traces.sampled(&trace, parent.map(|parent| parent.flags & 1 == 1)).then_some(trace)
     }
 
-    fn span(&self, trace: Arc<str>, (ending, took): (Ending, Duration), cost: Option<u64>) -> Finished {
+    fn told(&self, trace: Arc<str>, (ending, took): (Ending, Duration), cost: Option<u64>) -> Finished {
         let none = Traced::default();
         let traced = self.seen.traced.as_deref().unwrap_or(&none);
         let why = self.seen.why;
@@ -257,6 +257,11 @@ impl Ledger {
             address,
             revision: member.upstream.status().revision.map(|revision| revision.as_str()),
         })
+    }
+
+    /// Flags of a trace that begins here: sampled, unless traces go somewhere and this one does not.
+    pub fn begun(&self) -> u8 {
+        u8::from(self.book.traces.is_none() || self.sampled().is_some())
     }
 
     /// The span that the caller's is the parent of. Made from the call's own, so that a replay has the same again.

@@ -1,0 +1,43 @@
+//! A legacy call after its connection was lost: that is no cancellation there.
+
+use tokio::time::{Instant, timeout};
+
+use super::live::{KEEP_ALIVE, Parts};
+use crate::ports::journal::Ending;
+use crate::ports::upstream::Event;
+
+/// Lets a call whose connection was lost go on for the grace period, or until it is cancelled.
+pub(super) async fn linger(mut parts: Parts) {
+    let grace = parts.grace;
+    let token = parts.entry.cancelled().clone();
+    let rest = async {
+        loop {
+            match parts.exchange.next(Instant::now() + KEEP_ALIVE).await {
+                Ok(None | Some(Event::Progress(_) | Event::Log(_))) => {}
+                Ok(Some(Event::Done(answer))) => return Some(Ok(answer)),
+                Err(fault) => return Some(Err(fault)),
+            }
+        }
+    };
+    let end = tokio::select! {
+        end = timeout(grace, rest) => end,
+        () = token.wait() => Ok(None),
+    };
+    if let Ok(Some(end)) = &end {
+        parts.note(end);
+    }
+    let answer = end.map(|end| end.and_then(Result::ok));
+    // What the server did is recorded as done, even though nobody was told.
+    let (ending, result) = match answer {
+        Ok(Some(answer)) => match parts.screen.answer(parts.exchange.permitted(), answer) {
+            Ok(end) => (end.ending, end.result().cloned()),
+            Err(_) => (Ending::Failed, None),
+        },
+        Ok(None) if !token.yet() => (Ending::Failed, None),
+        _ => {
+            parts.ledger.partial = parts.screen.partial();
+            (Ending::Cancelled, None)
+        }
+    };
+    drop(parts.ledger.finish(ending, result));
+}
