@@ -35,6 +35,7 @@ struct Question {
     counters: Arc<Counters>,
     path: String,
     query: Option<String>,
+    accept: Option<String>,
 }
 
 impl Handler for Admin {
@@ -46,7 +47,9 @@ impl Handler for Admin {
             return Err(text(StatusCode::FORBIDDEN, "this Host or Origin is not served here\n").into());
         }
         let (gate, counters) = (Arc::clone(&self.gate), Arc::clone(&self.counters));
-        Ok(Box::new(Question { gate, counters, path: head.path, query: head.query }))
+        let accept = head.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+        let accept = accept.map(str::to_owned);
+        Ok(Box::new(Question { gate, counters, path: head.path, query: head.query, accept }))
     }
 }
 
@@ -87,7 +90,7 @@ impl Work for Question {
                 )
                 .into_bytes(),
             ),
-            "/metrics" => metrics(&self.gate),
+            "/metrics" => metrics(&self.gate, &snap, self.accept.as_deref()),
             path if path == "/costs" || path == "/runs" || path.starts_with("/runs/") => {
                 accounts::answer(&self.gate, path, self.query.as_deref()).await
             }
@@ -108,9 +111,17 @@ fn document(value: &Value) -> Full {
     Full::new(StatusCode::OK, "application/json", format!("{value:#}\n"))
 }
 
-fn metrics(gate: &Gate) -> Full {
-    match gate.book.metrics.render() {
-        Ok(body) => Full::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", body),
+/// What is known elsewhere is put into its metric when somebody reads it.
+fn metrics(gate: &Gate, snap: &Snapshot, accept: Option<&str>) -> Full {
+    for member in snap.catalog.members() {
+        let open = member.upstream.status().connections;
+        member.meter.connections().set(i64::try_from(open).unwrap_or(i64::MAX));
+    }
+    if let Some(figures) = gate.book.journal.figures() {
+        gate.book.metrics.audit(figures.records, figures.checkpoint_lag.as_secs_f64());
+    }
+    match gate.book.metrics.render(accept) {
+        Ok(page) => Full::new(StatusCode::OK, page.content_type, page.body),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
     }
 }

@@ -20,7 +20,7 @@ pub use checked::{
     Archive, Assertion, Audit, Auth, ByTool, Checked, ClientCertificates, Durability, FixedToken,
     FrontLimits, Grantor, Held, HeldClient, HttpKind, HttpServer, Introspection, Isolation, KeySource, Keys,
     Legacy, Lists, Log, LogFormat, Meter, Outgoing, Placement, Server, ServerPolicy, SessionIds, StdioServer,
-    Task, Timeouts, TlsFiles, ToolRules, ToolTimeouts, Transport, Trusted,
+    Task, Timeouts, TlsFiles, ToolRules, ToolTimeouts, Tracing, TracingProtocol, Transport, Trusted,
 };
 pub use context::{Env, read_secret};
 pub use problem::Problem;

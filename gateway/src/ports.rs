@@ -6,4 +6,5 @@ pub mod journal;
 pub mod keys;
 pub mod limiter;
 pub mod nonces;
+pub mod traces;
 pub mod upstream;

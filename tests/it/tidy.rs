@@ -156,7 +156,7 @@ fn allowed(name: &str) -> &'static [&'static str] {
             "x509-parser",
             "zeroize",
         ],
-        "metrics" => &["prometheus"],
+        "metrics" => &["parking_lot", "prometheus"],
         "audit" => &[
             "base64",
             "crc32fast",

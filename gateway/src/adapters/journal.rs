@@ -2,6 +2,7 @@
 //! Nothing that a credential holds and no body gets into a record.
 
 mod accounts;
+mod figures;
 mod open;
 mod spans;
 
@@ -24,7 +25,8 @@ pub use open::{Place, fork, open};
 use crate::adapters::archive::Archiver;
 use crate::ports::accounts::Accounts;
 use crate::ports::journal::{
-    About, Archive, End, Head, Ids, Intent, Journal, Kept, Note, Receipt, Slot, Unavailable, Written,
+    About, Archive, End, Figures, Head, Ids, Intent, Journal, Kept, Note, Receipt, Slot, SyncTimer,
+    Unavailable, Written,
 };
 use crate::who::Who;
 use spans::Spans;
@@ -40,6 +42,7 @@ pub struct OnDisk {
     policy: Digest,
     denied: Mutex<(Instant, u32)>,
     archive: Option<Archiver>,
+    syncs: Arc<figures::Syncs>,
 }
 
 impl OnDisk {
@@ -225,6 +228,14 @@ impl Journal for OnDisk {
 
     fn archive(&self) -> Option<Archive> {
         self.archive.as_ref().map(Archiver::state)
+    }
+
+    fn figures(&self) -> Option<Figures> {
+        Some(figures::of(&self.journal.stats()))
+    }
+
+    fn time_syncs(&self, with: SyncTimer) {
+        self.syncs.tell(with);
     }
 
     fn close(&self) {

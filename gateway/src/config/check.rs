@@ -17,6 +17,7 @@ mod quick;
 mod server;
 mod stdio_server;
 mod tasks;
+mod tracing;
 
 use super::checked::Checked;
 use super::context::Context;
@@ -50,6 +51,7 @@ pub(crate) fn check(
     let keys = keys::check(raw.keys.as_ref(), &root.key("keys"), context);
     let audit = audit::check(raw.audit.as_ref(), &root.key("audit"), context);
     let meter = meter::check(raw.meter.as_ref(), &root.key("meter"), context);
+    let tracing = tracing::check(raw.tracing.as_ref(), &root.key("tracing"), context);
     let ground = ground(raw, front.as_ref(), &quick);
     let tasks = tasks::check(raw, &ground, context);
     address::guard(raw, listen, (&ground, front.as_ref()), context);
@@ -75,6 +77,7 @@ pub(crate) fn check(
         keys,
         audit,
         meter,
+        tracing,
         digest: [0; 32],
         log,
         drain,

@@ -7,6 +7,7 @@ mod hostile;
 mod problems;
 mod secrets;
 mod tasks;
+mod tracing;
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use mcp::json::Raw;
@@ -197,6 +197,18 @@ pub struct Archive {
     pub error: Option<(String, SystemTime)>,
 }
 
+/// How far a journal has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// Records of its log.
+    pub records: u64,
+    /// Time since the last checkpoint while there are records without one.
+    pub checkpoint_lag: Duration,
+}
+
+/// Is told how long each sync took. It must be quick.
+pub type SyncTimer = Box<dyn Fn(Duration) + Send + Sync>;
+
 /// Where calls leave their records.
 #[async_trait]
 pub trait Journal: Send + Sync {
@@ -227,6 +239,14 @@ pub trait Journal: Send + Sync {
     fn archive(&self) -> Option<Archive> {
         None
     }
+
+    /// How far it has come; none when nothing is kept.
+    fn figures(&self) -> Option<Figures> {
+        None
+    }
+
+    /// Gives every sync's time to this from now on.
+    fn time_syncs(&self, _with: SyncTimer) {}
 
     /// Ends the journal: nothing is taken any more. Waits until everything is on disk.
     fn close(&self);

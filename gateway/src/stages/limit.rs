@@ -1,6 +1,7 @@
 //! Stage 7: limits, spent only by what is permitted: first the rates, then (after the answer of a person, where one is
 //! asked) concurrency and budgets. Who is counted is who was proven, never what a header or a client says of itself.
 
+mod left;
 mod restore;
 pub mod spending;
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use mcp::method;
+use metrics::Metrics;
 use parking_lot::Mutex;
 use policies::budget::ledger::Ticket;
 use policies::budget::{Amounts, Drawn, Line, Spent, Steady, Unit, day};
@@ -71,6 +73,7 @@ pub struct Limits {
     limiter: Arc<dyn Limiter>,
     steady: Mutex<Steady>,
     runs: Named,
+    metrics: Arc<Metrics>,
 }
 
 /// Whose call it is.
@@ -90,8 +93,8 @@ impl<'a> Caller<'a> {
 
 impl Limits {
     /// Counts behind this port.
-    pub fn new(limiter: Arc<dyn Limiter>) -> Limits {
-        Limits { limiter, steady: Mutex::default(), runs: Named::default() }
+    pub fn new(limiter: Arc<dyn Limiter>, metrics: Arc<Metrics>) -> Limits {
+        Limits { limiter, steady: Mutex::default(), runs: Named::default(), metrics }
     }
 
     /// Spends one call of each rate that applies.
@@ -213,6 +216,7 @@ impl Limits {
         let what = Reservation { ticket: &ticket, lines: &lines, amounts: &amounts, now };
         match self.limiter.reserve(what).await {
             Ok(levels) => {
+                left::show(&self.metrics, profile, &lines, &levels);
                 let drawn = levels.iter().filter_map(|level| {
                     let line = lines.get(level.line)?.clone();
                     let scope = profile.budgets.all.get(line.budget)?.scope;

@@ -13,11 +13,12 @@ use audit::note::Checkpoint;
 use audit::prove::newest_checkpoint;
 use audit::span::DigestKey;
 use audit::verify::{DirSource, epoch_keys};
-use audit::writer::{self, OnFatal, Options, block_on};
+use audit::writer::{self, OnFatal, Options, Watch, block_on};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::OnDisk;
+use super::figures::Syncs;
 use super::spans::{Spans, Unkept};
 use crate::adapters::archive::{Archiver, Store};
 use crate::config::{Audit, Checked, Durability};
@@ -52,8 +53,10 @@ pub fn open(
     let failed = |what: &Path, error: &dyn std::fmt::Display| format!("journal: {}: {error}", what.display());
     folder(&spec.dir).map_err(|e| failed(&spec.dir, &e))?;
     let (key, made) = signing_key(&spec.key).map_err(|e| failed(&spec.key, &e))?;
-    let journal = writer::Journal::open(options(spec, place, key, on_fatal)?)
-        .map_err(|error| format!("journal: {error}"))?;
+    let mut options = options(spec, place, key, on_fatal)?;
+    let syncs = Arc::new(Syncs::default());
+    options.watch.push(Arc::clone(&syncs) as Arc<dyn Watch>);
+    let journal = writer::Journal::open(options).map_err(|error| format!("journal: {error}"))?;
     let mut said = Vec::new();
     if journal.opened().next_key_used {
         promote_next(&spec.key).map_err(|e| failed(&spec.key, &e))?;
@@ -86,6 +89,7 @@ pub fn open(
         spans: Spans::new(DigestKey::new(digest)),
         policy,
         denied: Mutex::new((Instant::now(), 0)),
+        syncs,
         journal,
     };
     Ok((Arc::new(kept), said))
