@@ -41,7 +41,7 @@ fn calls_are_counted_by_server_tool_task_and_outcome() {
         r#"tollgate_call_duration_seconds_count{server="up",tool="echo"} 3"#,
         "tollgate_gateway_overhead_seconds_count 6",
         r#"tollgate_cost_usd_total{server="up",task="default"} 0.012"#,
-        r#"tollgate_denials_total{reason="unknown",task="default"} 1"#,
+        r#"tollgate_denials_total{reason="capability_missing",task="default"} 1"#,
         r#"tollgate_upstream_up{server="up"} 1"#,
         r#"tollgate_quarantined{server="up"} 0"#,
         r#"tollgate_manifest_changes_total{server="up"} 0"#,
