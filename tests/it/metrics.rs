@@ -55,8 +55,8 @@ fn calls_are_counted_by_server_tool_task_and_outcome() {
     assert!(number("tollgate_audit_records_total") >= 14.0);
     assert!(number("tollgate_audit_checkpoint_lag_seconds") < 20.0);
     assert!(number("process_resident_memory_bytes") > 1e6);
-    assert!(lines(&page, "tollgate_upstream_connections{server=\"up\"}")[0].ends_with(" 1"), "{page}");
-    assert!(lines(&page, "tollgate_result_bytes_total{server=\"up\"}")[0].rsplit(' ').next() > Some("0"));
+    assert!(number(r#"tollgate_upstream_connections{server="up"}"#) >= 1.0);
+    assert!(number(r#"tollgate_result_bytes_total{server="up"}"#) > 100.0);
 }
 
 #[test]
