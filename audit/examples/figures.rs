@@ -1,4 +1,6 @@
 //! Measures appending, syncing, verifying and opening: `cargo run --release -p tollgate-audit --example figures -- [RECORDS]`.
+//! 1,600,000 records, the default, are a journal of a good GiB. Verifying and opening run in processes of their own, so
+//! that their memory is theirs.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_precision_loss)]
 
 use std::path::Path;
@@ -7,7 +9,7 @@ use std::time::Instant;
 
 use tollgate_audit::entry::{Entry, Int, Kind};
 use tollgate_audit::hash::Digest;
-use tollgate_audit::key::SigningKey;
+use tollgate_audit::key::{SigningKey, VerifierKey};
 use tollgate_audit::verify::{DirSource, Options as Verify, verify};
 use tollgate_audit::writer::{Durability, Journal, Options, block_on};
 
@@ -50,31 +52,71 @@ fn rate(what: &str, count: u64, start: Instant) {
 }
 
 fn main() {
-    let records: u64 = std::env::args().nth(1).map_or(400_000, |n| n.parse().unwrap());
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["verify", dir, key] => verified(dir, key),
+        ["open", dir, times] => opened(dir, times.parse().unwrap()),
+        [] => all(1_600_000),
+        [records] => all(records.parse().unwrap()),
+        _ => println!("figures [RECORDS]"),
+    }
+}
+
+fn key() -> Arc<SigningKey> {
+    Arc::new(SigningKey::from_seed([9; 32]).unwrap())
+}
+
+fn all(records: u64) {
     let dir = std::env::temp_dir().join(format!("tollgate-audit-figures-{}", std::process::id()));
-    let key = Arc::new(SigningKey::generate().unwrap());
-    let journal = Journal::open(Options::new(&dir, "buffered", key.clone())).unwrap();
+    let journal = Journal::open(Options::new(&dir, "buffered", key())).unwrap();
     let start = Instant::now();
     calls(&journal, 0, records / 2);
     rate("buffered, one caller: records", records, start);
     let start = Instant::now();
     journal.close();
     println!("closing: {:.2?}", start.elapsed());
-    let with = Verify { key: Some(journal.first_key().clone()), ..Verify::default() };
     let place = journal.opened().dir.clone();
+    let vkey = journal.first_key().to_string();
     drop(journal);
     let bytes: u64 = std::fs::read_dir(&place).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+    println!("the journal: {} MiB", bytes >> 20);
+    again(&["verify", place.to_str().unwrap(), &vkey]);
+    again(&["open", dir.to_str().unwrap(), "3"]);
+    strict(&dir);
+    std::fs::remove_dir_all(Path::new(&dir)).unwrap();
+}
+
+/// This program in a process of its own.
+fn again(args: &[&str]) {
+    let status = std::process::Command::new(std::env::current_exe().unwrap()).args(args).status().unwrap();
+    assert!(status.success());
+}
+
+fn verified(dir: &str, key: &str) {
+    let with = Verify { key: VerifierKey::parse(key), ..Verify::default() };
     let start = Instant::now();
-    let report = verify(&DirSource::new(&place), &with);
-    rate(&format!("verify {} ({} MiB)", report.verdict.name(), bytes >> 20), report.records, start);
-    let start = Instant::now();
-    let again = Journal::open(Options::new(&dir, "buffered", key.clone())).unwrap();
-    println!("opening again: {:.2?}", start.elapsed());
-    drop(again);
+    let report = verify(&DirSource::new(dir), &with);
+    assert!(report.findings.is_empty() && report.problems.is_empty(), "{report:?}");
+    rate(&format!("verify {}", report.verdict.name()), report.records, start);
+    peak();
+}
+
+/// Opens, as a start does that follows a killed process.
+fn opened(dir: &str, times: u64) {
+    for _ in 0..times {
+        let start = Instant::now();
+        let journal = Journal::open(Options::new(dir, "buffered", key())).unwrap();
+        println!("opening: {:.2?}", start.elapsed());
+        drop(journal);
+    }
+    peak();
+}
+
+fn strict(dir: &Path) {
     for callers in [1, 64] {
         let options = Options {
             durability: Durability::Strict,
-            ..Options::new(&dir, format!("strict-{callers}"), key.clone())
+            ..Options::new(dir, format!("strict-{callers}"), key())
         };
         let journal = Journal::open(options).unwrap();
         let each = 6_400 / callers / if callers == 1 { 8 } else { 1 };
@@ -87,8 +129,6 @@ fn main() {
         });
         rate(&format!("strict, {callers} callers: records"), each / 2 * 2 * callers, start);
     }
-    peak();
-    std::fs::remove_dir_all(Path::new(&dir)).unwrap();
 }
 
 fn peak() {

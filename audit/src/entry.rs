@@ -151,6 +151,9 @@ pub struct Entry {
     /// The gateway's id of the call, a UUIDv7.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<Text>,
+    /// Bytes of the result as budgets count them, in `outcome`; absent when the call was never sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charged_bytes: Option<Int>,
     /// A signed checkpoint, of another log or of this log's keys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Text>,
@@ -163,6 +166,9 @@ pub struct Entry {
     /// How many, for counted records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<Int>,
+    /// The day (UTC) under which budgets count the call, `YYYY-MM-DD`; absent when none is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub day: Option<Text>,
     /// The decision: `allowed`, `hidden`, `needs_scope`, `needs_confirm`, `refused`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<Text>,
@@ -219,6 +225,12 @@ pub struct Entry {
     /// How many redactions the result had.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redactions: Option<Int>,
+    /// Bytes of its result that the call has reserved on budgets, in `intent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved_bytes: Option<Int>,
+    /// What the call has reserved, in 10^-9 dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved_nanousd: Option<Int>,
     /// Result's length in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_bytes: Option<Int>,
@@ -314,10 +326,11 @@ impl Entry {
         out
     }
 
-    fn texts(&mut self) -> [&mut Option<Text>; 22] {
+    fn texts(&mut self) -> [&mut Option<Text>; 23] {
         [
             &mut self.call,
             &mut self.client,
+            &mut self.day,
             &mut self.decision,
             &mut self.durability,
             &mut self.fork_log,

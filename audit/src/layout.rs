@@ -12,7 +12,7 @@ pub const CHECKPOINTS: &str = "checkpoints";
 pub const SNAPSHOT: &str = "snapshot";
 /// The lock file.
 pub const LOCK: &str = "lock";
-/// The key hand-overs, framed like records.
+/// The key hand-overs, framed like records. As an extension: those up to a segment's end, in an archive.
 pub const KEYS: &str = "keys";
 
 /// The name of a segment's file.
@@ -28,7 +28,7 @@ pub fn path(dir: &Path, segment: u64, extension: &str) -> PathBuf {
 /// The segment and the extension of a file's name, if it is one of ours.
 pub fn parse(file: &str) -> Option<(u64, &'static str)> {
     let (number, extension) = file.split_once('.')?;
-    let extension = [LOG, LEAVES, CHECKPOINTS, SNAPSHOT].into_iter().find(|e| *e == extension)?;
+    let extension = [LOG, LEAVES, CHECKPOINTS, SNAPSHOT, KEYS].into_iter().find(|e| *e == extension)?;
     let segment = number.parse().ok()?;
     (number.bytes().all(|b| b.is_ascii_digit()) && name(segment, extension) == file)
         .then_some((segment, extension))
@@ -49,6 +49,7 @@ mod tests {
     fn z20_only_our_own_names_are_read() {
         assert_eq!(parse("00000012.log"), Some((12, LOG)));
         assert_eq!(parse("123456789.leaves"), Some((123_456_789, LEAVES)));
+        assert_eq!(parse("00000003.keys"), Some((3, KEYS)));
         for other in
             ["12.log", "000000012.log", "00000012.log.new", "+0000012.log", "00000012", "../00000001.log"]
         {

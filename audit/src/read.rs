@@ -6,16 +6,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::costs::{Principal, Totals};
+use crate::costs::{Principal, RunKey, Totals};
 use crate::entry::{Entry, Kind, Text};
 use crate::frame::{Frame, Frames};
 use crate::hash::Digest;
 use crate::layout::{self, KEYS, LOG, is_instance};
+use crate::runs::{Projection, RunTotals};
 use crate::tree::leaf_hash;
 use crate::verify::{ReadAt, Source};
-
-/// First line of what [`Run::digest`] is the SHA-256 of.
-const RUN_LABEL: &str = "dev.tollgate/audit/run/v1";
 
 /// The logs under the journal's directory, by name; or the directory itself, if it is one log. Any file of a log makes
 /// a directory one, so that a log does not vanish with its file `keys`.
@@ -180,9 +178,8 @@ pub fn all(source: &dyn Source, filter: &Filter) -> io::Result<Vec<Record>> {
 /// A file can't be read.
 pub fn totals(source: &dyn Source) -> io::Result<Totals> {
     let mut totals = Totals::default();
-    let filter = Filter { kinds: vec![Kind::Intent, Kind::Outcome], ..Filter::default() };
-    each(source, &filter, &mut Cursor::default(), &mut |record| {
-        totals.add(&record.entry);
+    each(source, &Filter::default(), &mut Cursor::default(), &mut |record| {
+        totals.add(&record.entry, &record.leaf);
         true
     })?;
     Ok(totals)
@@ -206,16 +203,8 @@ pub struct Run {
     pub task: Text,
     /// Its calls and refusals: by index in the run, refusals where they were recorded.
     pub calls: Vec<RunCall>,
-    /// Leaf hashes of all its records, by log and `seq`.
-    pub leaves: Vec<(Text, u64, Digest)>,
-}
-
-impl Run {
-    /// `SHA-256(label ‖ "\n" ‖ leaves)`, the leaves by log id and `seq`: the same for everybody who has the records.
-    pub fn digest(&self) -> Digest {
-        let leaves: Vec<u8> = self.leaves.iter().flat_map(|(.., leaf)| leaf.0).collect();
-        Digest::sha256(&[RUN_LABEL.as_bytes(), b"\n", &leaves])
-    }
+    /// Status, sums and hashes: the same for everybody who has the records.
+    pub projection: Projection,
 }
 
 /// A run's records from the logs of any number of replicas, and how many damaged lines were passed over. Principals
@@ -236,13 +225,18 @@ pub fn runs(sources: &[&dyn Source], run: &str) -> io::Result<(Vec<Run>, u64)> {
         })?;
         damaged += cursor.damaged;
     }
-    let runs = grouped.into_iter().map(|((principal, task), records)| assemble(principal, task, records));
+    let runs = grouped.into_iter().map(|((principal, task), records)| {
+        assemble(RunKey { run: Text::Owned(run.to_owned()), task, principal }, records)
+    });
     Ok((runs.collect(), damaged))
 }
 
-fn assemble(principal: Principal, task: Text, mut records: Vec<Record>) -> Run {
+fn assemble(key: RunKey, mut records: Vec<Record>) -> Run {
     records.sort_by(|a, b| (&a.entry.log, a.entry.seq).cmp(&(&b.entry.log, b.entry.seq)));
-    let leaves = records.iter().map(|r| (r.entry.log.clone(), r.entry.seq.0, r.leaf)).collect();
+    let mut logs: BTreeMap<Text, RunTotals> = BTreeMap::new();
+    for record in &records {
+        logs.entry(record.entry.log.clone()).or_default().add(&record.entry, &record.leaf);
+    }
     let mut outcomes: BTreeMap<Text, Record> = BTreeMap::new();
     let mut calls = Vec::new();
     for record in records {
@@ -268,7 +262,8 @@ fn assemble(principal: Principal, task: Text, mut records: Vec<Record>) -> Run {
             None => indexed.push(call),
         }
     }
-    Run { principal, task, calls: indexed, leaves }
+    let (principal, task) = (key.principal.clone(), key.task.clone());
+    Run { principal, task, calls: indexed, projection: Projection { key, logs } }
 }
 
 fn order(entry: &Entry) -> (&Text, &Text, u64) {

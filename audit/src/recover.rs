@@ -273,7 +273,7 @@ impl Reader<'_> {
             if sizes.contains(&state.range.size()) {
                 state.roots.push((state.range.size(), state.range.root()));
             }
-            state.totals.add(&entry);
+            state.totals.add(&entry, &state.prev);
             state.end = frames.offset();
         }
         Ok(())

@@ -17,6 +17,7 @@ use crate::key::VerifierKey;
 use crate::note::{Checkpoint, NoteError};
 use keys::Keys;
 pub use source::{DirSource, ReadAt, Source};
+pub(crate) use {keys::header, source::whole};
 
 /// What a verifier is given besides the files.
 #[derive(Clone, Debug, Default)]

@@ -16,8 +16,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::clock::{Clock, SystemClock};
-use crate::costs::Totals;
-use crate::entry::{Entry, Kind, Text};
+use crate::costs::{Totals, unknown};
+use crate::entry::{Entry, Kind};
 use crate::error::Unavailable;
 use crate::hash::Digest;
 use crate::key::{SigningKey, VerifierKey};
@@ -214,9 +214,7 @@ impl Journal {
         mut entry: Entry,
     ) -> Result<(Receipt, OutcomeSlot), Unavailable> {
         entry.kind = Kind::Intent;
-        let mut outcome = Entry { call: entry.call.clone(), ..Entry::new(Kind::Outcome) };
-        outcome.reason = Some(Text::Borrowed("abandoned"));
-        outcome.outcome = Some(Text::Borrowed("unknown"));
+        let outcome = unknown(&entry, "abandoned");
         self.shared.places.take(2).await;
         let intent = Slot::new();
         let guard =

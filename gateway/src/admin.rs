@@ -1,4 +1,7 @@
-//! The admin listener: health, readiness, status and metrics. Reads only; it changes nothing and shows no secret.
+//! The admin listener: health, readiness, status, metrics, costs and runs. Reads only; it changes nothing and shows no
+//! secret.
+
+mod accounts;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,6 +18,7 @@ use crate::answers::{VERSION, card};
 use crate::catalog::member::Member;
 use crate::edge::Counters;
 use crate::gate::{Gate, Snapshot};
+use crate::ports::journal::Archive;
 use crate::ports::keys::IssuerState;
 use crate::wire::{self, Full, Handler, Head, Reply, Work};
 
@@ -30,6 +34,8 @@ struct Question {
     gate: Arc<Gate>,
     counters: Arc<Counters>,
     path: String,
+    query: Option<String>,
+    accept: Option<String>,
 }
 
 impl Handler for Admin {
@@ -41,7 +47,9 @@ impl Handler for Admin {
             return Err(text(StatusCode::FORBIDDEN, "this Host or Origin is not served here\n").into());
         }
         let (gate, counters) = (Arc::clone(&self.gate), Arc::clone(&self.counters));
-        Ok(Box::new(Question { gate, counters, path: head.path }))
+        let accept = head.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+        let accept = accept.map(str::to_owned);
+        Ok(Box::new(Question { gate, counters, path: head.path, query: head.query, accept }))
     }
 }
 
@@ -82,8 +90,14 @@ impl Work for Question {
                 )
                 .into_bytes(),
             ),
-            "/metrics" => metrics(&self.gate),
-            _ => text(StatusCode::NOT_FOUND, "try /healthz /readyz /status /capability /metrics\n"),
+            "/metrics" => metrics(&self.gate, &snap, self.accept.as_deref()),
+            path if path == "/costs" || path == "/runs" || path.starts_with("/runs/") => {
+                accounts::answer(&self.gate, path, self.query.as_deref()).await
+            }
+            _ => text(
+                StatusCode::NOT_FOUND,
+                "try /healthz /readyz /status /capability /metrics /costs /runs\n",
+            ),
         }
         .into()
     }
@@ -97,9 +111,17 @@ fn document(value: &Value) -> Full {
     Full::new(StatusCode::OK, "application/json", format!("{value:#}\n"))
 }
 
-fn metrics(gate: &Gate) -> Full {
-    match gate.book.metrics.render() {
-        Ok(body) => Full::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", body),
+/// What is known elsewhere is put into its metric when somebody reads it.
+fn metrics(gate: &Gate, snap: &Snapshot, accept: Option<&str>) -> Full {
+    for member in snap.catalog.members() {
+        let open = member.upstream.status().connections;
+        member.meter.connections().set(i64::try_from(open).unwrap_or(i64::MAX));
+    }
+    if let Some(figures) = gate.book.journal.figures() {
+        gate.book.metrics.audit(figures.records, figures.checkpoint_lag.as_secs_f64());
+    }
+    match gate.book.metrics.render(accept) {
+        Ok(page) => Full::new(StatusCode::OK, page.content_type, page.body),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
     }
 }
@@ -145,6 +167,7 @@ fn status(gate: &Gate, snap: &Snapshot, counters: &Counters) -> Value {
             "slow_readers": counters.slow_readers.load(Relaxed),
         },
         "issuers": snap.keys.issuers().iter().map(|state| issuer(state, gate.clock.now())).collect::<Vec<_>>(),
+        "archive": gate.book.journal.archive().map(archive),
         "servers": snap.catalog.members().iter().map(|member| server(member)).collect::<Vec<_>>(),
     })
 }
@@ -196,6 +219,17 @@ pub fn server(member: &Member) -> Value {
         "dropped": dropped,
         "last_error": error,
         "list_error": lists.failure,
+    })
+}
+
+/// The journal's archive; `null` where none is configured.
+fn archive(archive: Archive) -> Value {
+    json!({
+        "url": archive.url,
+        "lag_segments": archive.lag_segments,
+        "kept_segments": archive.kept_segments,
+        "refused": archive.refused,
+        "error": archive.error.map(|(text, at)| json!({ "message": text, "at": time(at) })),
     })
 }
 

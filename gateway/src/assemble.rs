@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::adapters::child::Slots;
 use crate::adapters::credentials::Issue;
 use crate::adapters::keys::{Documents, Keyring, Obtain};
+use crate::adapters::otlp::Otlp;
 use crate::adapters::outbound::Fetcher;
 use crate::adapters::upstream::{Deps, ServerClient};
 use crate::adapters::{limiter, nonces};
@@ -22,10 +23,10 @@ use crate::catalog::{Catalog, Owners};
 use crate::config::{self, Checked};
 use crate::gate::{Gate, Snapshot};
 use crate::inflight::Inflight;
-use crate::partials::Partials;
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::journal::{Journal, NoJournal};
 use crate::ports::keys::{Keys, NoKeys};
+use crate::ports::traces::Traces;
 use crate::ports::upstream::Client;
 use crate::profiles::Profiles;
 use crate::questions::Questions;
@@ -42,12 +43,15 @@ const CHANGES: usize = 256;
 /// At the end: sessions are closed and children ended within this time.
 pub const LAST_WORDS: Duration = Duration::from_secs(10);
 
+/// Spans that wait at the end are sent within this time.
+const LAST_SPANS: Duration = Duration::from_secs(3);
+
 /// Makes a gateway that keeps no journal, for looking around. Nothing is connected or started yet.
 ///
 /// # Errors
 /// What the system could not give.
 pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
-    with_journal(config, Arc::new(NoJournal))
+    with_journal(Checked { tracing: None, ..config }, Arc::new(NoJournal))
 }
 
 /// Makes a gateway whose calls leave records.
@@ -55,10 +59,8 @@ pub fn assemble(config: Checked) -> Result<Arc<Gate>, String> {
 /// # Errors
 /// What the system could not give.
 pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Gate>, String> {
-    let metrics = Metrics::new(Registry::new(), env!("CARGO_PKG_VERSION")).map_err(|e| e.to_string())?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let partials = Arc::new(Partials::default());
-    let book = Book { metrics: Arc::new(metrics), journal, clock: Arc::clone(&clock), partials };
+    let book = book(&config, journal)?;
+    let clock = Arc::clone(&book.clock);
     let config = Arc::new(config);
     let (changed, _) = broadcast::channel(CHANGES);
     let owners = Owners::default();
@@ -73,6 +75,7 @@ pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Ga
         owners: owners.clone(),
         metrics: Arc::clone(&book.metrics),
     };
+    let limited = Arc::clone(&book.metrics);
     let members = config.servers.iter().enumerate().map(|(order, server)| {
         let spec = Arc::new(server.clone());
         let upstream = ServerClient::new(Arc::clone(&spec), deps.clone());
@@ -88,11 +91,15 @@ pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Ga
         sealer,
         config: Arc::clone(&config),
     };
+    let limits = Limits::new(Arc::new(limiter::InMemory::default()), limited);
+    if let Some(accounts) = book.journal.accounts() {
+        limits.restore(config.tasks.iter().map(|task| &*task.profile), accounts, clock.now());
+    }
     Ok(Arc::new(Gate {
         snapshot: ArcSwap::from_pointee(snapshot),
         book,
         clock,
-        limits: Arc::new(Limits::new(Arc::new(limiter::InMemory::default()))),
+        limits: Arc::new(limits),
         nonces: Arc::new(nonces::InMemory::default()),
         rounds: Arc::new(nonces::InMemory::default()),
         questions: Questions::default(),
@@ -104,6 +111,23 @@ pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Ga
         closing: CancellationToken::new(),
         warm: CancellationToken::new(),
     }))
+}
+
+/// Where records, counts and spans go. To be called within the runtime where spans go anywhere.
+fn book(config: &Checked, journal: Arc<dyn Journal>) -> Result<Book, String> {
+    let metrics = Metrics::new(Registry::new(), env!("CARGO_PKG_VERSION")).map_err(|e| e.to_string())?;
+    let metrics = Arc::new(metrics);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let syncs = metrics.audit_sync();
+    journal.time_syncs(Box::new(move |took| syncs.observe(took.as_secs_f64())));
+    let traces = match &config.tracing {
+        Some(spec) => {
+            let traces = Otlp::start(spec, Arc::clone(&metrics), Arc::clone(&clock))?;
+            Some(traces as Arc<dyn Traces>)
+        }
+        None => None,
+    };
+    Ok(Book { metrics, journal, traces, clock, partials: Arc::default() })
 }
 
 /// What proves callers.
@@ -153,6 +177,9 @@ pub fn nobody() -> Client {
 pub async fn shut_down(gate: &Gate, within: Duration) {
     let snap = gate.snapshot.load_full();
     join_all(snap.catalog.members().iter().map(|member| member.upstream.shutdown(within))).await;
+    if let Some(traces) = &gate.book.traces {
+        traces.close(LAST_SPANS).await;
+    }
     let journal = Arc::clone(&gate.book.journal);
     // It waits for the disk.
     tokio::task::spawn_blocking(move || journal.close()).await.ok();

@@ -15,12 +15,12 @@ mod secret;
 mod structure;
 mod units;
 
-pub(crate) use check::assertion_key;
+pub(crate) use check::{archive_url, assertion_key};
 pub use checked::{
-    Assertion, Audit, Auth, ByTool, Checked, ClientCertificates, Durability, FixedToken, FrontLimits,
-    Grantor, Held, HeldClient, HttpKind, HttpServer, Introspection, Isolation, KeySource, Keys, Legacy,
-    Lists, Log, LogFormat, Meter, Outgoing, Placement, Server, ServerPolicy, SessionIds, StdioServer, Task,
-    Timeouts, TlsFiles, ToolRules, ToolTimeouts, Transport, Trusted,
+    Archive, Assertion, Audit, Auth, ByTool, Checked, ClientCertificates, Durability, FixedToken,
+    FrontLimits, Grantor, Held, HeldClient, HttpKind, HttpServer, Introspection, Isolation, KeySource, Keys,
+    Legacy, Lists, Log, LogFormat, Meter, Outgoing, Placement, Server, ServerPolicy, SessionIds, StdioServer,
+    Task, Timeouts, TlsFiles, ToolRules, ToolTimeouts, Tracing, TracingProtocol, Transport, Trusted,
 };
 pub use context::{Env, read_secret};
 pub use problem::Problem;

@@ -129,6 +129,7 @@ impl Gate {
             Err(reject) => reject,
             Ok(mut taken) => {
                 ledger.run = Some(Arc::clone(&taken.bound.run.id));
+                ledger.trace_session(&taken.bound);
                 let token = taken.entry.cancelled().clone();
                 let checked = tokio::select! {
                     biased;
@@ -266,6 +267,7 @@ fn describe(ledger: &mut Ledger, decoded: &Decoded) {
     let known = method::is_request(name, decoded.era) || method::is_notification(name, decoded.era);
     ledger.method.push_str(if known || name == "response" { name } else { "other" });
     ledger.era = Some(decoded.era);
+    ledger.trace(decoded);
     ledger.traceparent = trace::parent(decoded).map(Cow::into_owned);
     if let Message::Request(Request { params: Some(params), .. }) = &decoded.message
         && ledger.method == method::TOOLS_CALL

@@ -1,6 +1,8 @@
 //! The tasks of a configuration with what the gateway does for each: rates, budgets, result caps, redaction, time
 //! limits. Plain compiled data, swapped as a whole; decisions are made in `policies`.
 
+mod meters;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use policies::rate::Rates;
 use policies::redact::Redactor;
 use policies::select::{NoTask, TaskOffer, Tasks};
 
+pub use self::meters::Meters;
 use crate::ports::upstream::Roots;
 use crate::who::Who;
 
@@ -46,6 +49,8 @@ pub struct Profile {
     pub roots: Option<Roots>,
     /// The servers of which it permits something; None for all.
     pub servers: Option<HashSet<Box<str>>>,
+    /// Its handles of metrics.
+    pub meters: Meters,
 }
 
 /// How long a question for confirmation is good for when the configuration says nothing.
@@ -71,6 +76,7 @@ impl Profile {
             confirm_within: CONFIRM_WITHIN,
             roots: None,
             servers: None,
+            meters: Meters::default(),
         }
     }
 

@@ -207,6 +207,19 @@ impl Why {
         Row { status, code, label, side, retryable }
     }
 
+    /// Whether a server could not be reached or answered badly, rather than that the gateway refuses.
+    pub fn is_upstream(self) -> bool {
+        matches!(
+            self,
+            Why::Unreachable
+                | Why::Timeout
+                | Why::Dropped
+                | Why::Protocol
+                | Why::AnswerSize
+                | Why::UpstreamAuth
+        )
+    }
+
     /// Whether the answer to a tool call is a result that a model can act on (`isError: true`) instead of an error.
     /// Answers to other methods have no such form: they are the row's error.
     pub fn is_tool_error(self) -> bool {

@@ -1,163 +1,205 @@
-//! The gateway's Prometheus metrics over an injected registry. Labels come from enums and from the
-//! configuration, never from a caller's text, so that their number is bounded. No listener, no global registry.
+//! The gateway's Prometheus metrics over an injected registry. Labels come from enums, the configuration and servers'
+//! catalogs, never from a caller's text, so that their number is bounded. No listener, no global registry.
+//!
+//! What every call counts is behind handles ([`Server`], [`Tool`], [`Task`]) that are looked up once and kept where the
+//! call finds them anyway: at the catalog's entry and at the task. Everything else is looked up when it happens.
 
-pub use prometheus::Registry;
-use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, TextEncoder,
-};
+mod exemplar;
+mod families;
+mod handles;
+mod openmetrics;
+mod process;
 
-/// Upper bounds of the duration buckets, in seconds: from a local call to the longest that is allowed.
-const SECONDS: &[f64] =
-    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 600.0];
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use prometheus::{Encoder as _, TextEncoder};
+pub use prometheus::{Error, Gauge, Histogram, IntGauge, Registry};
+
+use families::Families;
+pub use handles::{Ended, Outcome, Server, TASKS, TOOLS, Task, Tool};
 
 /// All metrics of one gateway.
 pub struct Metrics {
     registry: Registry,
-    requests: IntCounterVec,
-    seconds: HistogramVec,
-    rejects: IntCounterVec,
-    dropped: IntCounterVec,
-    redactions: IntCounterVec,
-    prices: IntCounterVec,
-    up: IntGaugeVec,
-    inflight: IntGauge,
-    streams: IntGauge,
+    families: Arc<Families>,
+    servers: RwLock<HashMap<Box<str>, Arc<Server>>>,
+    nowhere: Arc<Server>,
+    tasks: RwLock<HashMap<Box<str>, Arc<Task>>>,
+    nobody: Arc<Task>,
+    /// One reading at a time: amounts of money are put into their counters when they are read.
+    reading: Mutex<()>,
+}
+
+/// A page of metrics.
+pub struct Page {
+    /// Its content type.
+    pub content_type: &'static str,
+    /// Its text.
+    pub body: Vec<u8>,
 }
 
 impl Metrics {
     /// Registers everything in `registry`. Fails when a metric of the same name is already there.
-    pub fn new(registry: Registry, version: &str) -> Result<Metrics, prometheus::Error> {
-        let requests = IntCounterVec::new(
-            Opts::new("tollgate_requests_total", "Requests by method, server and outcome."),
-            &["method", "server", "outcome"],
-        )?;
-        let seconds = HistogramVec::new(
-            HistogramOpts::new("tollgate_request_duration_seconds", "Time from request to final answer.")
-                .buckets(SECONDS.to_vec()),
-            &["method", "server"],
-        )?;
-        let rejects = IntCounterVec::new(
-            Opts::new("tollgate_rejects_total", "Requests that the gateway refused, by reason."),
-            &["reason"],
-        )?;
-        let dropped = IntCounterVec::new(
-            Opts::new(
-                "tollgate_list_entries_dropped_total",
-                "Entries of servers' lists that were not usable.",
-            ),
-            &["server", "kind"],
-        )?;
-        let redactions = IntCounterVec::new(
-            Opts::new("tollgate_redactions_total", "Secrets and personal data taken out, by rule."),
-            &["rule"],
-        )?;
-        let prices = IntCounterVec::new(
-            Opts::new("tollgate_unusable_prices_total", "Calls whose server reported no usable price."),
-            &["server"],
-        )?;
-        let up = IntGaugeVec::new(
-            Opts::new("tollgate_upstream_up", "1 when the last contact with the server succeeded, else 0."),
-            &["server"],
-        )?;
-        let inflight = IntGauge::new("tollgate_inflight_calls", "Calls waiting for a server's answer.")?;
-        let streams = IntGauge::new("tollgate_active_streams", "Event streams open to clients.")?;
-        let build = IntGaugeVec::new(Opts::new("tollgate_build_info", "Always 1."), &["version"])?;
-        build.with_label_values(&[version]).set(1);
-        registry.register(Box::new(requests.clone()))?;
-        registry.register(Box::new(seconds.clone()))?;
-        registry.register(Box::new(rejects.clone()))?;
-        registry.register(Box::new(dropped.clone()))?;
-        registry.register(Box::new(redactions.clone()))?;
-        registry.register(Box::new(prices.clone()))?;
-        registry.register(Box::new(up.clone()))?;
-        registry.register(Box::new(inflight.clone()))?;
-        registry.register(Box::new(streams.clone()))?;
-        registry.register(Box::new(build))?;
+    ///
+    /// # Errors
+    /// As said.
+    pub fn new(registry: Registry, version: &str) -> Result<Metrics, Error> {
+        let families = Arc::new(Families::new(&registry, version)?);
+        registry.register(Box::new(process::Process::new()?))?;
         Ok(Metrics {
+            nowhere: Arc::new(Server::new("", &families)),
+            nobody: Arc::new(Task::new("", 0)),
             registry,
-            requests,
-            seconds,
-            rejects,
-            dropped,
-            redactions,
-            prices,
-            up,
-            inflight,
-            streams,
+            families,
+            servers: RwLock::default(),
+            tasks: RwLock::default(),
+            reading: Mutex::default(),
         })
     }
 
-    /// Counts one finished request. `method` must come from the protocol's own list, `server` from the
-    /// configuration (or be empty), `outcome` from an enum. `seconds` is the time it took.
-    pub fn request(&self, method: &str, server: &str, outcome: &str, seconds: f64) {
-        self.requests.with_label_values(&[method, server, outcome]).inc();
-        self.seconds.with_label_values(&[method, server]).observe(seconds);
+    /// The handle of a server. `id` is one of the configuration.
+    pub fn server(&self, id: &str) -> Arc<Server> {
+        if let Some(known) = self.known(id) {
+            return known;
+        }
+        let mut servers = self.servers.write();
+        let server = servers.entry(id.into()).or_insert_with(|| Arc::new(Server::new(id, &self.families)));
+        Arc::clone(server)
     }
 
-    /// Counts one request that the gateway refused; `reason` comes from the table of rejections.
-    pub fn reject(&self, reason: &str) {
-        self.rejects.with_label_values(&[reason]).inc();
+    /// The handle of a server that has one; that of no server else.
+    pub fn server_or_none(&self, id: &str) -> Arc<Server> {
+        self.known(id).unwrap_or_else(|| Arc::clone(&self.nowhere))
+    }
+
+    fn known(&self, id: &str) -> Option<Arc<Server>> {
+        self.servers.read().get(id).map(Arc::clone)
+    }
+
+    /// The handle of a task. `name` is one of the configuration. More than [`TASKS`] share one that is named `other`.
+    pub fn task(&self, name: &str) -> Arc<Task> {
+        if let Some(known) = self.tasks.read().get(name) {
+            return Arc::clone(known);
+        }
+        let mut tasks = self.tasks.write();
+        // The first place is that of nobody, the last that of the rest.
+        let (index, label) = match tasks.len() + 1 {
+            index if index < TASKS - 1 => (index, name),
+            _ => (TASKS - 1, "other"),
+        };
+        Arc::clone(tasks.entry(name.into()).or_insert_with(|| Arc::new(Task::new(label, index))))
+    }
+
+    /// The handle of messages whose task is not known.
+    pub fn no_task(&self) -> Arc<Task> {
+        Arc::clone(&self.nobody)
+    }
+
+    /// Counts one finished message that is no call of a tool. `method` must come from the protocol's own list.
+    pub fn request(&self, method: &str, server: &Server, outcome: Outcome) {
+        self.families.requests.with_label_values(&[method, server.id(), outcome.label()]).inc();
+    }
+
+    /// Counts one message that the gateway refused; `reason` comes from the table of rejections.
+    pub fn denied(&self, reason: &'static str, task: &Task) {
+        self.families.denials.with_label_values(&[reason, task.name()]).inc();
+    }
+
+    /// Counts one call that broke a rate.
+    pub fn rate_limited(&self, task: &Task) {
+        self.families.rate_limited.with_label_values(&[task.name()]).inc();
+    }
+
+    /// Counts one call that failed at the server or on the way; `reason` comes from the table of rejections.
+    pub fn failed(&self, server: &Server, reason: &'static str) {
+        self.families.failures.with_label_values(&[server.id(), reason]).inc();
     }
 
     /// Counts entries that a server listed and that could not be shown.
     pub fn dropped(&self, server: &str, kind: &str, count: u64) {
-        self.dropped.with_label_values(&[server, kind]).inc_by(count);
+        self.families.own.dropped.with_label_values(&[server, kind]).inc_by(count);
     }
 
     /// Counts what a redaction rule took out; `rule` is a built-in or configured name.
     pub fn redacted(&self, rule: &str, count: u64) {
-        self.redactions.with_label_values(&[rule]).inc_by(count);
+        self.families.redactions.with_label_values(&[rule]).inc_by(count);
     }
 
     /// Counts a call whose server reported a price that is none.
     pub fn bad_price(&self, server: &str) {
-        self.prices.with_label_values(&[server]).inc();
+        self.families.prices.with_label_values(&[server]).inc();
     }
 
     /// Says whether a server answered last time.
     pub fn up(&self, server: &str, up: bool) {
-        self.up.with_label_values(&[server]).set(i64::from(up));
+        self.families.own.up.with_label_values(&[server]).set(i64::from(up));
+    }
+
+    /// The gauge of what is left of a budget of a task. All words come from the configuration or an enum.
+    pub fn budget(&self, task: &str, scope: &str, unit: &str, period: &str) -> Gauge {
+        self.families.budgets.with_label_values(&[task, scope, unit, period])
+    }
+
+    /// Observes what the gateway itself took of a call's time, in seconds.
+    pub fn overhead(&self, seconds: f64) {
+        self.families.overhead.observe(seconds);
     }
 
     /// The gauge of calls waiting for a server.
     pub fn inflight(&self) -> &IntGauge {
-        &self.inflight
+        &self.families.own.inflight
     }
 
     /// The gauge of streams open to clients.
     pub fn streams(&self) -> &IntGauge {
-        &self.streams
+        &self.families.own.streams
     }
 
-    /// Everything in the Prometheus text format.
-    pub fn render(&self) -> Result<Vec<u8>, prometheus::Error> {
-        let mut out = Vec::new();
-        TextEncoder::new().encode(&self.registry.gather(), &mut out)?;
-        Ok(out)
+    /// Counts a configuration that was read anew.
+    pub fn reloaded(&self, good: bool) {
+        self.families.own.reloads.with_label_values(&[if good { "ok" } else { "failed" }]).inc();
+    }
+
+    /// The time that syncs of the journal take, in seconds.
+    pub fn audit_sync(&self) -> Histogram {
+        self.families.own.audit_sync.clone()
+    }
+
+    /// Says where the journal stands: records since the log began, and how old the oldest is that no checkpoint covers.
+    pub fn audit(&self, records: u64, lag_seconds: f64) {
+        let counted = &self.families.own.audit_records;
+        counted.inc_by(records.saturating_sub(counted.get()));
+        self.families.own.audit_lag.set(lag_seconds);
+    }
+
+    /// Counts spans of traces: `exported`, `dropped` for want of room, or `failed` at the collector.
+    pub fn spans(&self, result: &'static str, count: u64) {
+        self.families.own.spans.with_label_values(&[result]).inc_by(count);
+    }
+
+    /// Everything, in OpenMetrics with exemplars where the scraper asks for it, else in the Prometheus text format.
+    ///
+    /// # Errors
+    /// A metric without a value; there is none.
+    pub fn render(&self, accept: Option<&str>) -> Result<Page, Error> {
+        let _one = self.reading.lock();
+        let servers: Vec<Arc<Server>> = self.servers.read().values().map(Arc::clone).collect();
+        servers.iter().for_each(|server| server.settle());
+        let families = self.registry.gather();
+        if accept.is_some_and(openmetrics::wanted) {
+            let exemplars = |server: &str, tool: &str| {
+                Some(servers.iter().find(|known| known.id() == server)?.named(tool))
+            };
+            let body = openmetrics::encode(&families, &exemplars);
+            return Ok(Page { content_type: openmetrics::TYPE, body: body.into_bytes() });
+        }
+        let mut body = Vec::new();
+        TextEncoder::new().encode(&families, &mut body)?;
+        Ok(Page { content_type: "text/plain; version=0.0.4; charset=utf-8", body })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_counted_is_rendered() {
-        let metrics = Metrics::new(Registry::new(), "1.2.3").unwrap();
-        metrics.request("tools/call", "docs", "ok", 0.02);
-        metrics.up("docs", true);
-        let text = String::from_utf8(metrics.render().unwrap()).unwrap();
-        assert!(
-            text.contains("tollgate_requests_total{method=\"tools/call\",outcome=\"ok\",server=\"docs\"} 1")
-        );
-        assert!(text.contains("tollgate_upstream_up{server=\"docs\"} 1"));
-        assert!(text.contains("tollgate_build_info{version=\"1.2.3\"} 1"));
-    }
-
-    #[test]
-    fn two_sets_in_one_registry_are_refused() {
-        let registry = Registry::new();
-        assert!(Metrics::new(registry.clone(), "1").is_ok());
-        assert!(Metrics::new(registry, "1").is_err());
-    }
-}
+mod tests;

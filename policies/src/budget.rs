@@ -2,11 +2,13 @@
 //! spent. The counting itself is a [`ledger`]; time is passed in.
 
 pub mod ledger;
+pub mod ledger;
 mod notice;
+pub mod past;
 mod period;
 
 pub use notice::{Drawn, Notice, Standing};
-pub use period::{Period, Steady};
+pub use period::{Period, Steady, day};
 
 use std::fmt;
 
@@ -134,6 +136,11 @@ impl Line {
     }
 }
 
+/// The first part of a counter's key.
+fn name(kind: &str, unit: Unit) -> String {
+    format!("{kind}.{}", unit.name())
+}
+
 impl Budgets {
     /// What is wrong with the budgets, below `limits.budgets`: two of one kind would count under one key.
     pub fn flaws(&self) -> Vec<Flaw> {
@@ -159,9 +166,9 @@ impl Budgets {
         let mut lines = SmallVec::new();
         for (budget, spec) in self.all.iter().enumerate() {
             let mut add = |kind: &str, parts: &[&str], limit, ends, over_runs| {
-                let name = format!("{kind}.{}", spec.unit.name());
                 let (unit, strict) = (spec.unit, spec.strict);
-                lines.push(Line { key: key(&name, parts), unit, limit, strict, ends, budget, over_runs });
+                let key = key(&name(kind, unit), parts);
+                lines.push(Line { key, unit, limit, strict, ends, budget, over_runs });
             };
             match spec.scope {
                 Scope::Run => {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Judges every case of the tamper corpus with verify.py, and says where it disagrees with what the corpus expects.
+"""Judges every case of the tamper corpus with verify.py, and says where it disagrees with what the corpus expects; the
+same for the receipts of runs by run.py.
 
     differential.py [DIR]
 
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import traceback
 
+import run
 import verify
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -49,9 +51,13 @@ def compare(folder: pathlib.Path) -> int:
     cases = sorted(path.parent for path in folder.glob("*/expected.json"))
     with multiprocessing.Pool(2) as pool:
         wrong = [row for row in pool.imap(judged, cases, chunksize=8) if row]
+    wanted = sorted(json.loads((folder / "receipts.json").read_text()))
+    found = sorted(line.decode() for line in run.receipts("r1", [folder / "receipts"]))
+    if not wanted or found != wanted:
+        wrong.append(f"receipts: here {found}, expected {wanted}")
     if len(cases) < LEAST:
         wrong.append(f"the corpus has {len(cases)} cases, and should have {LEAST}")
-    print("\n".join([*wrong, f"{max(len(cases) - len(wrong), 0)} passed, {len(wrong)} failed"]))
+    print("\n".join([*wrong, f"{max(len(cases) + 1 - len(wrong), 0)} passed, {len(wrong)} failed"]))
     return 1 if wrong else 0
 
 

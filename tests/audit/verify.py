@@ -48,7 +48,7 @@ class Verifier:
 
     def scan(self):
         """The log's segments by number, and its `keys`."""
-        files, keys = {}, None
+        files, keys, kept = {}, None, {}
         try:
             with os.scandir(self.directory) as entries:
                 for entry in entries:
@@ -57,10 +57,13 @@ class Verifier:
                         continue
                     if entry.name == "keys":
                         keys = entry.path
+                    elif NAME.fullmatch(name) and kind == "keys":
+                        kept[int(name)] = entry.path
                     elif NAME.fullmatch(name) and kind in ("log", "leaves", "checkpoints", "snapshot"):
                         files.setdefault(int(name), {})[kind] = entry.path
         except OSError as error:
             raise Unreadable(f"the directory: {error.strerror}") from error
+        keys = keys or (kept[max(kept)] if kept else None)
         return [Segment(n, files[n]) for n in sorted(files) if "log" in files[n]], keys
 
     def epochs(self, segments, path):

@@ -15,19 +15,19 @@ use tollgate_tests::wait::{self, LONG};
 use crate::support::{http, yaml};
 
 /// `keys.digest` of the tests.
-const DIGEST: (&str, &str) = ("DIGEST", "CzBVep/E6Q4zWH2ix+wRNluApcrvFDleg6jN8hc8YYY=");
+pub(crate) const DIGEST: (&str, &str) = ("DIGEST", "CzBVep/E6Q4zWH2ix+wRNluApcrvFDleg6jN8hc8YYY=");
 const KEYS: &str = "keys: { digest: \"env:DIGEST\" }\n";
 
-struct Stand {
-    up: Scripted,
-    gateway: Gateway,
+pub(crate) struct Stand {
+    pub(crate) up: Scripted,
+    pub(crate) gateway: Gateway,
 }
 
-fn folder() -> Arc<tempfile::TempDir> {
+pub(crate) fn folder() -> Arc<tempfile::TempDir> {
     Arc::new(tempfile::tempdir().expect("a folder"))
 }
 
-fn begin(up: &Scripted, head: &str, dir: &Arc<tempfile::TempDir>) -> Start {
+pub(crate) fn begin(up: &Scripted, head: &str, dir: &Arc<tempfile::TempDir>) -> Start {
     let yaml = yaml(&format!("{KEYS}{head}"), &[http("up", up, ", cost: { per_call_usd: 0.002 }")]);
     Start::new(&yaml).env(DIGEST.0, DIGEST.1).folder(dir)
 }
@@ -58,16 +58,16 @@ impl Stand {
     }
 }
 
-fn log(dir: &Path) -> PathBuf {
+pub(crate) fn log(dir: &Path) -> PathBuf {
     dir.join("var/audit/gateway")
 }
 
-fn records(log: &Path) -> Vec<Entry> {
+pub(crate) fn records(log: &Path) -> Vec<Entry> {
     let read = all(&DirSource::new(log), &Filter::default()).expect("it can be read");
     read.into_iter().map(|record| record.entry).collect()
 }
 
-fn of(entries: &[Entry], kind: Kind) -> Vec<&Entry> {
+pub(crate) fn of(entries: &[Entry], kind: Kind) -> Vec<&Entry> {
     entries.iter().filter(|entry| entry.kind == kind).collect()
 }
 

@@ -84,7 +84,10 @@ fn members_of_meta_pass_to_servers() {
     let matrix = Matrix::start();
     for server in SERVERS {
         let more = [("com.example/a", r#"{"x":[1.0,-0]}"#), ("tracestate", "\"a=b\""), ("futureKey", "1e3")];
-        let modern = more.iter().fold(matrix.gateway.modern().server(server), |c, (k, v)| c.meta(k, v));
+        // A state means something with its parent alone.
+        let parent = "\"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\"";
+        let modern = matrix.gateway.modern().server(server).meta("traceparent", parent);
+        let modern = more.iter().fold(modern, |c, (k, v)| c.meta(k, v));
         modern.call("echo", "{}").result();
         let seen = matrix.last(server, "tools/call");
         for (key, value) in more {
@@ -152,14 +155,14 @@ fn what_a_server_claims_in_the_gateways_name_is_removed() {
         let mine = seen.is("tools/call");
         if mine {
             out.json(200, seen.rpc().result(
-                r#"{"resultType":"complete","_meter":{"cost_usd":0},"content":[],"_meta":{"dev.tollgate/receipt":{"seq":1},"com.example/k":1.0}}"#,
+                r#"{"resultType":"complete","_meter":{"cost_usd":77},"content":[],"_meta":{"dev.tollgate/receipt":{"seq":1},"com.example/k":1.0}}"#,
             ));
         }
         mine
     });
     let bench = crate::support::Bench::of(up, "", "");
     let raw = bench.client().call("echo", "{}").raw_result();
-    assert!(!raw.contains("\"cost_usd\":0") && !raw.contains("{\"seq\":1}"), "{raw}");
+    assert!(!raw.contains("\"cost_usd\":77") && !raw.contains("{\"seq\":1}"), "{raw}");
     assert_eq!(json::raw(&raw, &["_meta", "com.example/k"]).as_deref(), Some("1.0"), "{raw}");
 }
 

@@ -156,7 +156,7 @@ fn allowed(name: &str) -> &'static [&'static str] {
             "x509-parser",
             "zeroize",
         ],
-        "metrics" => &["prometheus"],
+        "metrics" => &["parking_lot", "prometheus"],
         "audit" => &[
             "base64",
             "crc32fast",
@@ -195,6 +195,7 @@ fn allowed(name: &str) -> &'static [&'static str] {
             "lru",
             "memchr",
             "mimalloc",
+            "object_store",
             "parking_lot",
             "pingora-core",
             "ring",

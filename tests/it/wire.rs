@@ -141,11 +141,18 @@ fn a21_all_unknown_tools_read_the_same() {
     assert_eq!((legacy.status, legacy.code()), (200, Some(-32602)), "{}", legacy.text());
 }
 
-/// The answer's text without the name, the id and the call's id.
+/// The answer's text without the name, the id, the call's id and the meter's figures.
 fn anonymous(answer: &Answer, name: &str) -> String {
     let id = json::raw(&answer.raw_response(), &["id"]).unwrap_or_default();
     let call_id = answer.error()["data"]["call_id"].as_str().unwrap_or("?").to_owned();
-    let text = answer.text().replacen(&format!("\"id\":{id}"), "\"id\":0", 1);
+    let response = answer.raw_response();
+    let mut text = answer.text();
+    if let Some(meter) = json::raw(&response, &["error", "data", "_meter"]) {
+        // It holds the name that was called, and the time.
+        let members: Vec<String> = json::members(&meter).into_iter().map(|(key, _)| key).collect();
+        text = text.replace(&meter, &format!("{members:?} {:?}", json::raw(&meter, &["server"])));
+    }
+    let text = text.replacen(&format!("\"id\":{id}"), "\"id\":0", 1);
     text.replace(&format!(": {name}\""), ": NAME\"").replace(&call_id, "CALL")
 }
 

@@ -13,6 +13,8 @@ from parts import Parts
 KINDS = ("tools", "prompts", "resources", "templates")
 # What the Inspector's command line is asked: it needs a process for each step.
 FEW = ("everything-http", "rmcp-modern", "time", "fast")
+# Behind the gateways with another placement of the meter; tools of `fast` have output schemas, which clients check.
+METERED = ("rmcp-modern", "rmcp-legacy", "fast")
 
 
 def exposed(server: str, kind: str, name: str) -> str:
@@ -127,6 +129,17 @@ def play(rows: Rows, client, url: str, cast: dict, base: dict, questions: dict) 
             unknown(rows, client, about, result)
 
 
+def placed(rows: Rows, client, gateway: tuple, questions: dict) -> None:
+    """Results parse and validate wherever the meter stands; the matrix itself runs with the default."""
+    placement, url = gateway
+    asked_of = [(name, item) for name in METERED for item in questions[name] if item["step"]["do"] != "complete"]
+    done = client.run(f"{url}/mcp", [through(name, item["step"]) for name, item in asked_of])
+    rows.add(done[0]["ok"], client, f"connects, meter {placement}", done[0].get("error", ""))
+    if done[0]["ok"]:
+        for (name, item), result in zip(asked_of, done[1:], strict=True):
+            judge(rows, client, f"{name} (meter {placement})", item, result)
+
+
 def with_own_lists(cast: dict, players: list, everybody: list) -> None:
     """A client pinned to the modern era can't ask a legacy server; its twin in the legacy era can."""
     twins = {client.name: client for client in everybody if client.mode == "legacy"}
@@ -147,6 +160,12 @@ def main() -> int:
         gateway, url = parts.gateway({name: server.gateway for name, server in cast.items()})
         for client in players:
             play(rows, client, f"{url}/mcp", cast, base, asked(parts.folder))
+        for placement in ("meta", "off"):
+            servers_of = {name: cast[name].gateway for name in METERED}
+            _, other = parts.gateway(servers_of, meter={"placement": placement})
+            for client in players:
+                if not isinstance(client, Inspector):
+                    placed(rows, client, (placement, other), asked(parts.folder))
         if rows.counts["failed"]:
             print(f"the last that the gateway said:\n{gateway.tail()}")
     print(f"{rows.counts['passed']} passed, {rows.counts['failed']} failed")

@@ -32,6 +32,7 @@ pub fn command() -> Command {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy().into_owned();
         if text.starts_with("TOLLGATE_")
+            || text.starts_with("OTEL_")
             || text.starts_with("RUST_LOG")
             || text.to_lowercase().ends_with("_proxy")
         {

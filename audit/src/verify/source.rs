@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::layout::{self, LOG};
+use crate::layout::{self, KEYS, LOG};
 
 /// A file that can be read at any place.
 pub trait ReadAt: Send + Sync {
@@ -25,7 +25,7 @@ pub trait ReadAt: Send + Sync {
     fn size(&self) -> io::Result<u64>;
 }
 
-/// The files of one log, by the names of `FORMAT.md`.
+/// The files of one log, by the names of `FORMAT.md`. Of an archive's `NNNNNNNN.keys` the newest is the file `keys`.
 pub trait Source {
     /// Numbers of the segments whose records are there, ascending.
     ///
@@ -62,19 +62,18 @@ impl ReadAt for Plain {
     }
 }
 
-impl Source for DirSource {
-    fn segments(&self) -> io::Result<Vec<u64>> {
+impl DirSource {
+    fn numbers(&self, extension: &str) -> io::Result<Vec<u64>> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(&self.0)? {
-            if let Some((segment, LOG)) = entry?.file_name().to_str().and_then(layout::parse) {
-                found.push(segment);
-            }
+            let segment = entry?.file_name().to_str().and_then(layout::parse);
+            found.extend(segment.filter(|(_, e)| *e == extension).map(|(segment, _)| segment));
         }
         found.sort_unstable();
         Ok(found)
     }
 
-    fn open(&self, name: &str) -> io::Result<Option<Arc<dyn ReadAt>>> {
+    fn file(&self, name: &str) -> io::Result<Option<Arc<dyn ReadAt>>> {
         let path = self.0.join(name);
         // A pipe must not be waited for, and a link may lead anywhere.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -93,6 +92,35 @@ impl Source for DirSource {
         }
         Ok(Some(Arc::new(Plain(file))))
     }
+}
+
+impl Source for DirSource {
+    fn segments(&self) -> io::Result<Vec<u64>> {
+        self.numbers(LOG)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Option<Arc<dyn ReadAt>>> {
+        match self.file(name)? {
+            // What was copied from an archive.
+            None if name == KEYS => match self.numbers(KEYS)?.last() {
+                Some(newest) => self.file(&layout::name(*newest, KEYS)),
+                None => Ok(None),
+            },
+            found => Ok(found),
+        }
+    }
+}
+
+/// A whole file of at most `most` bytes; `None` when it is not there.
+pub(crate) fn whole(source: &dyn Source, name: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let Some(file) = source.open(name)? else { return Ok(None) };
+    let size = file.size()?;
+    if size > most {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{name}: too large")));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    Stream { file: Some(file), offset: 0 }.take(size).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
 }
 
 /// Reads a file from its start.

@@ -105,7 +105,7 @@ impl Head {
         self.unsynced.bytes += bytes;
         for (item, leaf) in written {
             let receipt = Receipt { log: self.log.clone(), seq: item.entry.seq.0, leaf };
-            self.totals.add(&item.entry);
+            self.totals.add(&item.entry, &leaf);
             self.watch.iter().for_each(|w| w.appended(&item.entry, &receipt));
             self.unsynced.leaves.push(leaf);
             if self.strict {

@@ -11,6 +11,7 @@ use super::shared::Shared;
 use super::thread::{self, own};
 use super::{Durability, Journal, Opened, Options};
 use crate::clock::rfc3339;
+use crate::costs::unknown;
 use crate::entry::{Entry, Int, Kind, Text};
 use crate::error::{Error, Unavailable};
 use crate::hash::{Digest, hex};
@@ -202,12 +203,7 @@ fn first_records(
     }
     let mut orphans: Vec<&Entry> = found.totals.open.values().collect();
     orphans.sort_by_key(|e| e.seq);
-    all.extend(orphans.into_iter().map(|intent| Entry {
-        kind: Kind::Outcome,
-        outcome: Some(Text::Borrowed("unknown")),
-        reason: Some(Text::Borrowed("crashed")),
-        ..intent.clone()
-    }));
+    all.extend(orphans.into_iter().map(|intent| unknown(intent, "crashed")));
     let strict = options.durability == Durability::Strict;
     let mut open = Entry {
         durability: Some(Text::Borrowed(if strict { "strict" } else { "buffered" })),
@@ -247,7 +243,7 @@ fn build(
     let keys_size = found.epochs.iter().map(|(epoch, _)| epoch.line().len()).sum::<usize>();
     let keys = side(dir.join(KEYS), u64::try_from(keys_size).unwrap_or_default())?;
     let mut totals = found.totals;
-    totals.forget(&rfc3339(options.clock.wall_ms().saturating_sub(options.keep_runs_ms)));
+    totals.forget(options.clock.wall_ms(), options.keep_runs_ms);
     let boot = hex(&random::<8>().map_err(Error::io("a boot id"))?);
     let head = Head {
         clock: options.clock.clone(),

@@ -78,7 +78,7 @@ fn check(disk: &FakeDisk, taken: &[Receipt], what: &str) {
 }
 
 #[test]
-fn z4_every_operation_fails_once_and_for_ever() {
+fn g3_z4_every_operation_fails_once_and_for_ever() {
     let ways = [
         Failure::Error(EIO),
         Failure::Error(ENOSPC),

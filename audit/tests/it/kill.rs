@@ -50,7 +50,7 @@ fn child() {
 }
 
 #[test]
-fn z2_killed_writers_lose_nothing_that_they_acknowledged() {
+fn g1_z2_killed_writers_lose_nothing_that_they_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     let mut random = Random(6);
     let mut taken: Vec<(u64, String)> = Vec::new();

@@ -59,7 +59,7 @@ fn acknowledged(diary: &[Op]) -> Vec<(u64, Digest)> {
 }
 
 #[test]
-fn z3_power_cuts_lose_nothing_that_was_acknowledged() {
+fn g2_z3_power_cuts_lose_nothing_that_was_acknowledged() {
     let dir = Path::new("/j/gw");
     let diary = busy();
     let mut random = Random(5);

@@ -29,7 +29,7 @@ fn z6_every_edited_record_is_named_and_classed() {
 }
 
 #[test]
-fn z6_every_flipped_byte_is_found_at_its_record() {
+fn g4_z6_every_flipped_byte_is_found_at_its_record() {
     let base = base(ONE);
     let name = Base::log(0);
     let bytes = base.files.get(&name).to_vec();
@@ -142,7 +142,7 @@ fn z11_side_files_that_are_damaged_in_odd_ways() {
 }
 
 #[test]
-fn z6_many_edits_at_once_are_all_named() {
+fn g4_z6_many_edits_at_once_are_all_named() {
     let base = base(MANY);
     let mut random = Random(3);
     for round in 0..rounds(150, 1_000) {
@@ -192,7 +192,7 @@ fn z6_many_edits_at_once_are_all_named() {
 }
 
 #[test]
-fn z6_whole_logs_raise_no_alarm() {
+fn g4_z6_whole_logs_raise_no_alarm() {
     let mut random = Random(4);
     for _ in 0..rounds(20, 1_000) {
         let shape = Shape {

@@ -1,6 +1,8 @@
 //! The journal on disk behind its port: makes records of what the stages tell, with digests in the place of bodies.
 //! Nothing that a credential holds and no body gets into a record.
 
+mod accounts;
+mod figures;
 mod open;
 mod spans;
 
@@ -20,8 +22,11 @@ use tokio::time::Instant;
 
 pub use open::{Place, fork, open};
 
+use crate::adapters::archive::Archiver;
+use crate::ports::accounts::Accounts;
 use crate::ports::journal::{
-    About, End, Head, Ids, Intent, Journal, Kept, Note, Receipt, Slot, Unavailable, Written,
+    About, Archive, End, Figures, Head, Ids, Intent, Journal, Kept, Note, Receipt, Slot, SyncTimer,
+    Unavailable, Written,
 };
 use crate::who::Who;
 use spans::Spans;
@@ -36,6 +41,8 @@ pub struct OnDisk {
     strict: bool,
     policy: Digest,
     denied: Mutex<(Instant, u32)>,
+    archive: Option<Archiver>,
+    syncs: Arc<figures::Syncs>,
 }
 
 impl OnDisk {
@@ -72,6 +79,12 @@ impl OnDisk {
         entry.decision = Some(Text::Borrowed("allowed"));
         entry.rule = Some(Text::Owned(intent.rule.to_owned()));
         entry.traceparent = about.traceparent.map(|text| Text::Owned(text.to_owned()));
+        if let Some(held) = &intent.held {
+            entry.reserved_nanousd = Some(Int(held.nanousd));
+            if let Some((day, bytes)) = held.counted {
+                (entry.day, entry.reserved_bytes) = (Some(Text::Owned(day.to_owned())), Some(Int(bytes)));
+            }
+        }
         entry
     }
 
@@ -134,6 +147,7 @@ impl Slot for Open {
         entry.outcome = Some(Text::Borrowed(end.ending.label()));
         entry.reason = end.reason.map(Text::Borrowed);
         entry.cost_nanousd = end.cost_nanousd.map(Int);
+        entry.charged_bytes = end.charged_bytes.map(Int);
         entry.ms = Some(Int(end.ms));
         let given = end.result.as_ref().map(|result| (Body::Result, result));
         if let Some((kind, body)) = given.or(end.partial.as_ref().map(|part| (Body::Partial, part))) {
@@ -166,6 +180,8 @@ impl Journal for OnDisk {
             decision: None,
             rule: None,
             traceparent: None,
+            reserved_bytes: None,
+            reserved_nanousd: None,
             ..entry.clone()
         };
         let (written, slot) = self.journal.intent(entry).await.map_err(unavailable)?;
@@ -206,7 +222,26 @@ impl Journal for OnDisk {
         self.journal.count_denied(reason);
     }
 
+    fn accounts(&self) -> Option<&dyn Accounts> {
+        Some(self)
+    }
+
+    fn archive(&self) -> Option<Archive> {
+        self.archive.as_ref().map(Archiver::state)
+    }
+
+    fn figures(&self) -> Option<Figures> {
+        Some(figures::of(&self.journal.stats()))
+    }
+
+    fn time_syncs(&self, with: SyncTimer) {
+        self.syncs.tell(with);
+    }
+
     fn close(&self) {
         self.journal.close();
+        if let Some(archive) = &self.archive {
+            archive.stop();
+        }
     }
 }

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use policies::budget::Amounts;
 use policies::budget::ledger::{Ledger, Level, Short, Ticket};
+use policies::budget::past::Counted;
 use policies::rate::Applies;
 use smallvec::SmallVec;
 use tokio::time::Instant;
@@ -94,6 +95,10 @@ impl Limiter for InMemory {
             return Err(Refused::Unavailable("there are too many budget counters".into()));
         }
         budgets.ledger.reserve(what.ticket, what.lines, what.amounts).map_err(Refused::Over)
+    }
+
+    fn restore(&self, counted: &Counted) {
+        self.budgets.lock().ledger.restore(&counted.key, counted.spent, counted.ends);
     }
 
     fn settle(&self, ticket: &Ticket, spent: &Amounts) {

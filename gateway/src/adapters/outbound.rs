@@ -8,7 +8,7 @@ mod fetch;
 mod watched;
 
 pub(in crate::adapters) use body::Body;
-pub(in crate::adapters) use connect::{chain, connector, relative};
+pub(in crate::adapters) use connect::{Connector, chain, connector, relative};
 pub(in crate::adapters) use conns::Conns;
 pub use fetch::{Document, FetchError, Fetcher};
 pub(in crate::adapters) use watched::Watched;

@@ -146,11 +146,11 @@ impl Upstream for ServerClient {
     fn status(&self) -> UpstreamStatus {
         let (known, health) = (self.core.known(), self.core.health.state());
         let way = known.as_ref().map(|known| known.way);
-        let (transport, sessions) = match &self.side {
-            Side::Http(side) if way == Some(Way::OldSse) => ("sse", side.old.pool.len()),
-            Side::Http(side) => ("http", side.sessions.len()),
-            Side::Stdio(pipes) => ("stdio", pipes.pool.len()),
-            Side::Broken(_) => ("http", 0),
+        let (transport, sessions, connections) = match &self.side {
+            Side::Http(side) if way == Some(Way::OldSse) => ("sse", side.old.pool.len(), side.net.open()),
+            Side::Http(side) => ("http", side.sessions.len(), side.net.open()),
+            Side::Stdio(pipes) => ("stdio", pipes.pool.len(), pipes.pool.len()),
+            Side::Broken(_) => ("http", 0, 0),
         };
         UpstreamStatus {
             transport,
@@ -160,6 +160,7 @@ impl Upstream for ServerClient {
             last_error: health.last_error,
             since: health.since,
             sessions,
+            connections,
         }
     }
 

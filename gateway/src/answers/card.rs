@@ -1,12 +1,12 @@
 //! The capability card: what this gateway offers, for people and programs that decide whether to use it. Built
 //! at each reading, from the configuration in force.
 
-use audit::hash::hex;
 use mcp::era::Revision;
 use mcp::json::{ArrayWriter, ObjectWriter, Raw};
 
 use super::{NAME, VERSION};
 use crate::config::Placement;
+use crate::digest::hex;
 use crate::gate::Snapshot;
 use crate::ports::journal::{Head, Journal};
 

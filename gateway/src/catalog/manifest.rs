@@ -2,7 +2,7 @@
 //! that is not usable is left out with a reason and costs nothing but itself. Never changes after it was built.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mcp::entry::{self, EntryKind};
@@ -34,6 +34,8 @@ pub struct Listed {
     pub params: ParamHeaders,
     /// A tool's annotations, as the server gave them.
     pub hints: Hints,
+    /// Counts its calls; set for tools that were read from their server.
+    pub meter: OnceLock<Arc<metrics::Tool>>,
     /// Compiled when a result is first checked against it.
     output: OnceLock<Option<Schema>>,
     /// Compiled when arguments are first checked against it.
@@ -132,10 +134,10 @@ impl Manifest {
             EntryKind::Tool => raw.get("annotations").map(|said| hints(&said)).unwrap_or_default(),
             _ => Hints::default(),
         };
-        let (output, input) = (OnceLock::new(), OnceLock::new());
+        let (meter, output, input) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let digest = crate::digest::sha256(checked.raw.bytes());
         let (own, raw) = (checked.key, checked.raw);
-        Ok(Listed { own, exposed, raw, digest, exposed_raw, params, hints, output, input })
+        Ok(Listed { own, exposed, raw, digest, exposed_raw, params, hints, meter, output, input })
     }
 
     fn add(&mut self, entry: Listed) {
@@ -148,6 +150,13 @@ impl Manifest {
     fn leave_out(&mut self, name: &str, reason: &'static str) {
         if self.dropped.len() < MAX_REASONS {
             self.dropped.push((name.to_owned(), reason));
+        }
+    }
+
+    /// Gives tools their handles of metrics.
+    pub fn count_with(&self, kind: EntryKind, server: &metrics::Server) {
+        for entry in self.entries.iter().filter(|_| kind == EntryKind::Tool) {
+            entry.meter.get_or_init(|| server.listed(&entry.own));
         }
     }
 

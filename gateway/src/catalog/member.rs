@@ -34,6 +34,8 @@ pub struct Member {
     pub spec: Arc<Server>,
     /// The way to it.
     pub upstream: Arc<dyn Upstream>,
+    /// Counts what is asked of it.
+    pub meter: Arc<metrics::Server>,
     /// Its place in the configuration.
     order: usize,
     shared: Shared,
@@ -87,7 +89,8 @@ impl Member {
     /// A server that nothing is known of yet.
     pub fn new(spec: Arc<Server>, upstream: Arc<dyn Upstream>, order: usize, shared: Shared) -> Arc<Member> {
         let slots = if spec.per_principal() { CALLERS } else { VARIANTS };
-        Arc::new(Member { spec, upstream, order, shared, slots: Mutex::new(LruCache::new(slots)) })
+        let meter = shared.metrics.server(&spec.id);
+        Arc::new(Member { spec, upstream, meter, order, shared, slots: Mutex::new(LruCache::new(slots)) })
     }
 
     /// What the server says of itself.
@@ -227,6 +230,7 @@ impl Member {
                 member.note(kind, &result);
                 let landed = cell.slot.lock().land(result, Instant::now());
                 drop(lead);
+                member.meter.list_read(landed.differs);
                 if landed.changed {
                     member.shared.changed.send(Changed { server: member.spec.id.clone(), kind }).ok();
                 }
@@ -264,6 +268,7 @@ impl Member {
                 }
                 let dropped = u64::try_from(manifest.dropped.len()).unwrap_or(u64::MAX);
                 self.shared.metrics.dropped(server, kind.result_member(), dropped);
+                manifest.count_with(kind, &self.meter);
                 if matches!(kind, EntryKind::Resource | EntryKind::Template) {
                     self.shared.owners.claim(self.order, kind, manifest);
                 }

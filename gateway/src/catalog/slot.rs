@@ -57,6 +57,8 @@ pub(super) enum Look {
 pub(super) struct Landed {
     /// What clients see has changed.
     pub(super) changed: bool,
+    /// It differs from the one before.
+    pub(super) differs: bool,
     /// The server announced another change meanwhile: the list must be read once more.
     pub(super) again: bool,
 }
@@ -127,21 +129,19 @@ impl Slot {
         let again = self.announced > self.boarding;
         match result {
             Ok(manifest) => {
-                let changed = match &self.good {
-                    Some(old) => old.digest != manifest.digest,
-                    None => self.missed,
-                };
+                let differs = self.good.as_ref().is_some_and(|old| old.digest != manifest.digest);
+                let changed = differs || (self.good.is_none() && self.missed);
                 self.missed = false;
                 self.failure = None;
                 self.known = self.boarding;
                 self.good = Some(manifest);
-                Landed { changed, again }
+                Landed { changed, differs, again }
             }
             Err(fault) => {
                 let backoff =
                     self.failure.as_ref().map_or(FIRST_BACKOFF, |f| (f.backoff * 2).min(LAST_BACKOFF));
                 self.failure = Some(Failure { fault, at: now, backoff });
-                Landed { changed: false, again: false }
+                Landed { changed: false, differs: false, again: false }
             }
         }
     }

@@ -17,6 +17,7 @@ mod quick;
 mod server;
 mod stdio_server;
 mod tasks;
+mod tracing;
 
 use super::checked::Checked;
 use super::context::Context;
@@ -24,6 +25,7 @@ use super::place::At;
 use super::problem::Problem;
 use super::raw;
 
+pub(crate) use audit::archive_url;
 pub(crate) use credential::{looks_secret, names_secret};
 pub(crate) use outgoing::assertion_key;
 pub(crate) use server::valid_id;
@@ -49,6 +51,7 @@ pub(crate) fn check(
     let keys = keys::check(raw.keys.as_ref(), &root.key("keys"), context);
     let audit = audit::check(raw.audit.as_ref(), &root.key("audit"), context);
     let meter = meter::check(raw.meter.as_ref(), &root.key("meter"), context);
+    let tracing = tracing::check(raw.tracing.as_ref(), &root.key("tracing"), context);
     let ground = ground(raw, front.as_ref(), &quick);
     let tasks = tasks::check(raw, &ground, context);
     address::guard(raw, listen, (&ground, front.as_ref()), context);
@@ -74,6 +77,7 @@ pub(crate) fn check(
         keys,
         audit,
         meter,
+        tracing,
         digest: [0; 32],
         log,
         drain,

@@ -7,6 +7,7 @@ mod meter;
 mod policy;
 mod task;
 mod tools;
+mod tracing;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -21,12 +22,13 @@ pub use self::auth::{
     Assertion, Auth, ClientCertificates, FixedToken, Grantor, Held, HeldClient, Introspection, KeySource,
     Outgoing, Trusted,
 };
-pub use audit::{Audit, Durability};
+pub use audit::{Archive, Audit, Durability};
 pub use meter::{Meter, Placement};
 pub use policy::ServerPolicy;
 pub(crate) use task::Origin;
 pub use task::Task;
 pub use tools::{ByTool, ToolRules, ToolTimeouts};
+pub use tracing::{Tracing, TracingProtocol};
 
 use super::problem::Problem;
 use super::secret::Secret;
@@ -71,6 +73,8 @@ pub struct Checked {
     pub audit: Audit,
     /// What answers to tool calls say of their cost.
     pub meter: Meter,
+    /// Where spans go, if anywhere.
+    pub tracing: Option<Tracing>,
     /// SHA-256 of the file: the policy in force.
     pub digest: [u8; 32],
     /// How and how much is logged.

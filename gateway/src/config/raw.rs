@@ -6,6 +6,7 @@ pub(crate) mod audit;
 pub(crate) mod auth;
 pub(crate) mod meter;
 pub(crate) mod tasks;
+pub(crate) mod tracing;
 
 use std::borrow::Cow;
 
@@ -41,6 +42,8 @@ pub(crate) struct File {
     pub(crate) audit: Option<audit::Audit>,
     /// What answers to tool calls say of their cost.
     pub(crate) meter: Option<meter::Meter>,
+    /// Traces for an OpenTelemetry collector. Absent here and in the environment: none.
+    pub(crate) tracing: Option<tracing::Tracing>,
     /// The MCP servers behind the gateway, by id: `[a-z][a-z0-9-]{0,31}`.
     pub(crate) servers: Option<Servers>,
     /// Names shown to clients.

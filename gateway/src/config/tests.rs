@@ -7,6 +7,7 @@ mod hostile;
 mod problems;
 mod secrets;
 mod tasks;
+mod tracing;
 
 use std::time::Duration;
 
@@ -142,6 +143,13 @@ fn everything_set() {
 #[test]
 fn the_journal_is_on_by_default_and_off_only_with_a_warning() {
     let audit = good(SERVER).audit;
+    let meter = |text: &str| good(&format!("{text}\n{SERVER}")).meter;
+    assert_eq!(meter(""), Meter { placement: Placement::Result, detail: false });
+    assert_eq!(
+        meter("meter: { placement: \"off\", detail: true }"),
+        Meter { placement: Placement::Off, detail: true }
+    );
+    assert_eq!(meter("meter: { placement: meta }").placement, Placement::Meta);
     assert_eq!(audit.durability, Durability::Buffered);
     assert_eq!(audit.dir, std::env::temp_dir().join("var/audit"));
     assert_eq!(audit.key, audit.dir.join("signing-key"));

@@ -88,7 +88,7 @@ impl Starter {
                 true => Vec::new(),
                 false => decode::extra_params(&decoded.admitted, decoded.era),
             },
-            trace: trace::towards(&decoded, ledger.ids(), metered.permitted.target().method),
+            trace: trace::towards(&decoded, ledger.ids(), metered.permitted.target().method, ledger.begun()),
             meta: decoded.meta.rest.into_iter().filter(|(key, _)| !mcp::trace::is_own(key)).collect(),
             client: bound.client,
             log_level: wanted.map(|level| Raw::from_str_value(level.as_str())),

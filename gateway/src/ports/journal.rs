@@ -3,10 +3,12 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use mcp::json::Raw;
 
+use crate::ports::accounts::Accounts;
 use crate::who::Who;
 
 /// Whose message it is, and which.
@@ -41,6 +43,17 @@ pub struct Intent<'a> {
     pub tool_digest: Option<[u8; 32]>,
     /// The part of the task that allowed it.
     pub rule: &'a str,
+    /// What it has reserved; none when it has no price and no budget is asked.
+    pub held: Option<Held<'a>>,
+}
+
+/// What a call has reserved: what it is charged when nobody gets to know how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held<'a> {
+    /// In 10^-9 dollars.
+    pub nanousd: u64,
+    /// The day (UTC) that budgets count it under and the bytes of its result; none when no budget is asked.
+    pub counted: Option<(&'a str, u64)>,
 }
 
 /// What is told of besides calls.
@@ -98,6 +111,8 @@ pub struct End {
     pub partial: Option<Raw>,
     /// What it cost, in 10^-9 dollars.
     pub cost_nanousd: Option<u64>,
+    /// Bytes of its result as budgets count them; none when it was never sent, or no budget is asked.
+    pub charged_bytes: Option<u64>,
     /// How long the server took, in milliseconds.
     pub ms: u64,
 }
@@ -167,6 +182,33 @@ pub struct Written {
     pub slot: Box<dyn Slot>,
 }
 
+/// How the archive of the journal stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Archive {
+    /// Where this log is kept.
+    pub url: String,
+    /// Closed segments that are not kept yet.
+    pub lag_segments: u64,
+    /// Segments that are kept.
+    pub kept_segments: u64,
+    /// Segments under whose names something else is kept. They count as lag.
+    pub refused: Vec<u64>,
+    /// Why nothing is taken now, and since when this is known.
+    pub error: Option<(String, SystemTime)>,
+}
+
+/// How far a journal has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// Records of its log.
+    pub records: u64,
+    /// Time since the last checkpoint while there are records without one.
+    pub checkpoint_lag: Duration,
+}
+
+/// Is told how long each sync took. It must be quick.
+pub type SyncTimer = Box<dyn Fn(Duration) + Send + Sync>;
+
 /// Where calls leave their records.
 #[async_trait]
 pub trait Journal: Send + Sync {
@@ -187,6 +229,24 @@ pub trait Journal: Send + Sync {
 
     /// Counts a refusal whose caller or message is not known.
     fn count_denied(&self, reason: &'static str);
+
+    /// What its records add up to; none when nothing is kept.
+    fn accounts(&self) -> Option<&dyn Accounts> {
+        None
+    }
+
+    /// How its archive stands, where there is one.
+    fn archive(&self) -> Option<Archive> {
+        None
+    }
+
+    /// How far it has come; none when nothing is kept.
+    fn figures(&self) -> Option<Figures> {
+        None
+    }
+
+    /// Gives every sync's time to this from now on.
+    fn time_syncs(&self, _with: SyncTimer) {}
 
     /// Ends the journal: nothing is taken any more. Waits until everything is on disk.
     fn close(&self);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use policies::budget::ledger::{Level, Short, Ticket};
+use policies::budget::past::Counted;
 use policies::budget::{Amounts, Line};
 use policies::rate::Applies;
 use smallvec::SmallVec;
@@ -67,6 +68,9 @@ pub trait Limiter: Send + Sync {
     /// # Errors
     /// The first line that has too little left.
     async fn reserve(&self, what: Reservation<'_>) -> Result<SmallVec<[Level; 8]>, Refused<Short>>;
+
+    /// Sets a counter of budgets to what is known from before the start. A store that outlives the process does nothing.
+    fn restore(&self, counted: &Counted);
 
     /// Turns a reservation into what was spent; nothing for a call that was never sent. The second time nothing happens.
     /// Must not wait.

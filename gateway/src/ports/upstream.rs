@@ -297,6 +297,8 @@ pub struct UpstreamStatus {
     pub since: Option<SystemTime>,
     /// Live legacy sessions or child processes.
     pub sessions: usize,
+    /// Open connections; of child processes, their number.
+    pub connections: usize,
 }
 
 /// A server behind the gateway.

@@ -1,15 +1,18 @@
 //! Stage 7: limits, spent only by what is permitted: first the rates, then (after the answer of a person, where one is
 //! asked) concurrency and budgets. Who is counted is who was proven, never what a header or a client says of itself.
 
+mod left;
+mod restore;
 pub mod spending;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use mcp::method;
+use metrics::Metrics;
 use parking_lot::Mutex;
 use policies::budget::ledger::Ticket;
-use policies::budget::{Amounts, Drawn, Line, Spent, Steady, Unit};
+use policies::budget::{Amounts, Drawn, Line, Spent, Steady, Unit, day};
 use policies::price::Price;
 use policies::rate::{Applies, Per, Quota, Who};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -70,6 +73,7 @@ pub struct Limits {
     limiter: Arc<dyn Limiter>,
     steady: Mutex<Steady>,
     runs: Named,
+    metrics: Arc<Metrics>,
 }
 
 /// Whose call it is.
@@ -89,8 +93,8 @@ impl<'a> Caller<'a> {
 
 impl Limits {
     /// Counts behind this port.
-    pub fn new(limiter: Arc<dyn Limiter>) -> Limits {
-        Limits { limiter, steady: Mutex::default(), runs: Named::default() }
+    pub fn new(limiter: Arc<dyn Limiter>, metrics: Arc<Metrics>) -> Limits {
+        Limits { limiter, steady: Mutex::default(), runs: Named::default(), metrics }
     }
 
     /// Spends one call of each rate that applies.
@@ -206,17 +210,19 @@ impl Limits {
         let bytes = profile.caps.map_or(0, |caps| u64::try_from(caps.bytes).unwrap_or(u64::MAX));
         let amounts = Amounts { usd: price.reservation(), calls: u64::from(call), bytes };
         if lines.is_empty() {
-            return Ok(Some(Reserved { ticket, price, amounts, drawn: Vec::new() }));
+            return Ok(Some(Reserved { ticket, price, amounts, day: None, drawn: Vec::new() }));
         }
+        let day = Some(day(now).into());
         let what = Reservation { ticket: &ticket, lines: &lines, amounts: &amounts, now };
         match self.limiter.reserve(what).await {
             Ok(levels) => {
+                left::show(&self.metrics, profile, &lines, &levels);
                 let drawn = levels.iter().filter_map(|level| {
                     let line = lines.get(level.line)?.clone();
                     let scope = profile.budgets.all.get(line.budget)?.scope;
                     Some(Drawn { line, scope, left: level.left })
                 });
-                Ok(Some(Reserved { drawn: drawn.collect(), ticket, price, amounts }))
+                Ok(Some(Reserved { drawn: drawn.collect(), day, ticket, price, amounts }))
             }
             Err(Refused::Unavailable(detail)) => Err(away(detail)),
             Err(Refused::Over(short)) => Err(match lines.get(short.0) {

@@ -4,6 +4,7 @@
 //! journal is strict its outcome before the answer.
 
 pub mod dress;
+mod observe;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::ports::clock::Clock;
 use crate::ports::journal::{
     About, End, Ending, Ids, Intent, Journal, Kept, Note, Receipt, Slot, Unavailable,
 };
+use crate::ports::traces::Traces;
 use crate::profiles::Party;
 use crate::reject::{Reject, Why};
 use crate::stages::authorize::Permitted;
@@ -46,6 +48,8 @@ pub struct Book {
     pub clock: Arc<dyn Clock>,
     /// What cancelled calls had given so far.
     pub partials: Arc<Partials>,
+    /// Where spans go, if anywhere.
+    pub traces: Option<Arc<dyn Traces>>,
 }
 
 /// The record of one message in the making.
@@ -79,6 +83,7 @@ pub struct Ledger {
     fate: Fate,
     slot: Option<Box<dyn Slot>>,
     ids: Ids,
+    seen: observe::Seen,
     standing: Standing,
     shown: NanoUsd,
     ended: Option<Ending>,
@@ -110,6 +115,7 @@ impl Ledger {
             fate: Fate::Unsent,
             slot: None,
             ids: Ids::default(),
+            seen: observe::Seen::default(),
             standing: Standing::default(),
             shown: NanoUsd::ZERO,
             ended: None,
@@ -136,6 +142,7 @@ impl Ledger {
 
     /// The server's answer: what it is charged by.
     pub fn answered(&mut self, price: Option<&Price>, result: Option<&Raw>) {
+        self.seen.answered();
         let ms = self.sent.map_or(0, |sent| u64::try_from(sent.elapsed().as_millis()).unwrap_or(u64::MAX));
         let bytes = result.map_or(0, |result| u64::try_from(result.len()).unwrap_or(u64::MAX));
         let reported = price.map_or(Reported::NotAsked, |price| spending::reported(price, result));
@@ -170,11 +177,13 @@ impl Ledger {
             args: args.map_or(&[], |args| args.bytes().as_ref()),
             tool_digest: permitted.found().and_then(|found| Some(found.entry()?.digest)),
             rule: &rule,
+            held: self.spending.as_ref().and_then(Spending::held),
         };
         if let Some(about) = self.about(&target.own) {
             let written = self.book.journal.intent(&intent(about)).await.map_err(unavailable)?;
             (self.slot, self.ids, self.receipt) = (Some(written.slot), written.ids, written.receipt);
         }
+        self.seen.permitted(permitted);
         self.price = limit::price_of(permitted).cloned();
         self.sent = Some(Instant::now());
         self.fate = Fate::Unknown;
@@ -227,7 +236,7 @@ impl Ledger {
     pub fn blame(&mut self, reject: &Reject) {
         self.reason = Some(reject.why.row().label);
         self.detail.clone_from(&reject.detail);
-        self.book.metrics.reject(reject.why.row().label);
+        self.seen.blame(reject);
     }
 
     /// Closes the record.
@@ -243,13 +252,15 @@ impl Ledger {
         }
         let (cost_nanousd, shown) = self.cost().unzip();
         self.shown = shown.unwrap_or_default();
+        let charged_bytes = self.spending.as_ref().and_then(|spending| spending.charged_bytes(&self.fate));
         self.settle();
         let partial = self.partial.take().filter(|_| ending == Ending::Cancelled);
         if let (Some(partial), Some(about)) = (&partial, self.about(&self.name)) {
             self.book.partials.keep(&about, partial.clone());
         }
         let ms = self.sent.map_or(0, |sent| u64::try_from(sent.elapsed().as_millis()).unwrap_or(u64::MAX));
-        let end = End { ending, reason: self.reason, result, partial, cost_nanousd, ms };
+        self.observe(ending, result.as_ref().map_or(0, Raw::len), cost_nanousd);
+        let end = End { ending, reason: self.reason, result, partial, cost_nanousd, charged_bytes, ms };
         let kept = match self.slot.take() {
             Some(slot) => slot.finish(end),
             None => {
@@ -284,7 +295,6 @@ impl Ledger {
 
     fn log(&self, ending: Ending) {
         let total = self.started.elapsed();
-        self.book.metrics.request(&self.method, &self.server, ending.label(), total.as_secs_f64());
         let upstream = self.sent.map_or(Duration::ZERO, |sent| sent.elapsed());
         tracing::info!(
             target: "tollgate::request",

@@ -13,8 +13,6 @@ use crate::stages::decode::Decoded;
 const METHOD: &str = "mcp.method.name";
 /// Baggage: the call's index in its run.
 const INDEX: &str = "tollgate.call.index";
-/// Flags of a trace that begins here: sampled, so that a server that follows its parent goes on as it would alone.
-const BEGUN: u8 = 1;
 
 /// The caller's `traceparent` as it was sent; perhaps not valid.
 pub fn parent(decoded: &Decoded) -> Option<Cow<'_, str>> {
@@ -26,14 +24,14 @@ pub fn parent(decoded: &Decoded) -> Option<Cow<'_, str>> {
     })
 }
 
-/// What a server gets of a call with these ids; nothing when there are none.
-pub fn towards(decoded: &Decoded, ids: &Ids, method: &str) -> Trace {
+/// What a server gets of a call with these ids; nothing when there are none. `begun`: flags of a trace that begins here.
+pub fn towards(decoded: &Decoded, ids: &Ids, method: &str, begun: u8) -> Trace {
     if ids.span.is_empty() {
         return Trace::default();
     }
     let sent = parent(decoded);
     let callers = sent.as_deref().and_then(Parent::parse);
-    let flags = callers.map_or(BEGUN, |parent| parent.flags);
+    let flags = callers.map_or(begun, |parent| parent.flags);
     let parent = Parent { trace: &ids.trace, span: &ids.span, flags };
     // A state means something with its parent alone.
     let state = match (callers, meta(decoded, PARENT)) {

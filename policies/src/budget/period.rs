@@ -29,16 +29,36 @@ impl Period {
     /// The period that a Unix second falls into. Seconds that no calendar has fall into the first or the last period.
     pub(super) fn span(self, now: i64) -> Span {
         let date = date(now);
-        let (name, next) = match self {
-            Period::Day => (date.to_string(), date.tomorrow()),
-            Period::Month => (date.strftime("%Y-%m").to_string(), date.last_of_month().tomorrow()),
+        let name = match self {
+            Period::Day => date.to_string(),
+            Period::Month => date.strftime("%Y-%m").to_string(),
         };
-        let ends = next
-            .ok()
-            .and_then(|d| d.to_zoned(TimeZone::UTC).ok())
-            .map_or(i64::MAX, |z| z.timestamp().as_second());
-        Span { name, ends }
+        Span { name, ends: self.ends(date) }
     }
+
+    fn ends(self, date: Date) -> i64 {
+        let next = match self {
+            Period::Day => date.tomorrow(),
+            Period::Month => date.last_of_month().tomorrow(),
+        };
+        let next = next.ok().and_then(|d| d.to_zoned(TimeZone::UTC).ok());
+        next.map_or(i64::MAX, |z| z.timestamp().as_second())
+    }
+
+    /// The period that a name of one means (`2026-07-28`, `2026-07`), and the Unix second at which the next begins.
+    pub(super) fn named(name: &str) -> Option<(Period, i64)> {
+        let (period, date) = match name.len() {
+            10 => (Period::Day, name.parse::<Date>().ok()?),
+            7 => (Period::Month, format!("{name}-01").parse::<Date>().ok()?),
+            _ => return None,
+        };
+        Some((period, period.ends(date)))
+    }
+}
+
+/// The day (UTC) that a Unix second falls into: `2026-07-28`.
+pub fn day(now: i64) -> String {
+    date(now).to_string()
 }
 
 fn timestamp(second: i64) -> Timestamp {

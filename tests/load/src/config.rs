@@ -30,6 +30,11 @@ pub(crate) fn guarded(echo: SocketAddr, keys: &Path) -> String {
     one_server(echo, Era::Modern) + &task
 }
 
+/// The modern server `echo` with a journal of this durability.
+pub(crate) fn journalled(echo: SocketAddr, durability: &str) -> String {
+    one_server(echo, Era::Modern).replace("durability: off", &format!("durability: {durability}"))
+}
+
 /// 200 servers with 25 tools each.
 pub(crate) fn many_servers(echo: SocketAddr) -> String {
     with_servers(numbered(echo, MANY_SERVERS))

@@ -10,6 +10,7 @@ mod config;
 mod contenders;
 mod echo;
 mod idle;
+mod journal;
 mod lists;
 mod load;
 mod matrix;
@@ -89,6 +90,8 @@ enum Part {
     Servers,
     /// Calls with an access token, an allow-list, limits, argument checks and redaction on
     Policies,
+    /// Calls without a journal, with a buffered and with a strict one, beside the disk's own sync
+    Journal,
 }
 
 /// The hidden subcommands: what the children run.

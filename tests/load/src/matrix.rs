@@ -115,6 +115,10 @@ pub(crate) const SCALE: Cell = Cell { era: Era::Modern, sse: false, size: KIB, c
 /// The cell in which the cost of policies is measured.
 pub(crate) const POLICIES: Cell = Cell { era: Era::Modern, sse: false, size: KIB, connections: 64 };
 
+/// The cells in which the cost of the journal is measured.
+pub(crate) const JOURNAL_ONE: Cell = Cell { era: Era::Modern, sse: false, size: KIB, connections: 1 };
+pub(crate) const JOURNAL_MANY: Cell = POLICIES;
+
 /// One window of a cell.
 pub(crate) async fn sample(
     cell: Cell,

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use crate::Error;
 use crate::contenders::Through;
-use crate::row::{CallRow, ListRow, PolicyRow, Row, RunRow, ScaleRow, StreamRow};
+use crate::row::{CallRow, JournalRow, ListRow, PolicyRow, Row, RunRow, ScaleRow, StreamRow};
 
 /// What the project set itself; shown beside what was measured, never asserted.
 const REACH_RPS: f64 = 1.0;
@@ -14,6 +14,9 @@ const REACH_P99: f64 = 1.5;
 const REACH_STREAM_KIB: f64 = 48.0;
 const REACH_SERVERS: f64 = 1.05;
 const REACH_POLICIES: f64 = 0.85;
+const REACH_BUFFERED: f64 = 0.95;
+const REACH_STRICT: f64 = 0.80;
+const REACH_SYNCS: f64 = 3.0;
 
 /// Prints everything.
 pub(crate) fn print(rows: &[Row], faults: &[String]) -> Result<(), Error> {
@@ -34,6 +37,7 @@ pub(crate) fn print(rows: &[Row], faults: &[String]) -> Result<(), Error> {
             Row::Calls(_) => {}
             Row::Scale(row) => scale(&mut text, row)?,
             Row::Policies(row) => policies(&mut text, row)?,
+            Row::Journal(row) => journal(&mut text, row)?,
             Row::List(row) => list(&mut text, row)?,
             Row::Streams(row) => streams(&mut text, row)?,
             Row::Run(row) => run(&mut text, row)?,
@@ -121,6 +125,35 @@ fn policies(text: &mut String, row: &PolicyRow) -> Result<(), Error> {
     Ok(())
 }
 
+fn journal(text: &mut String, row: &JournalRow) -> Result<(), Error> {
+    writeln!(
+        text,
+        "\njournal, modern json 1 KiB, {} conn: off {:.0}/s p50 {:.0} us, buffered {:.0}/s p50 {:.0} us, strict {:.0}/s p50 {:.0} us; the disk's sync p50 {:.0} us; CPU buffered over off {:.2}",
+        row.connections,
+        row.rps_off,
+        row.p50_off_us,
+        row.rps_buffered,
+        row.p50_buffered_us,
+        row.rps_strict,
+        row.p50_strict_us,
+        row.sync_p50_us,
+        row.cpu_buffered_over_off
+    )?;
+    Ok(())
+}
+
+/// The goals of the journal.
+fn journal_goals(row: &JournalRow) -> Vec<(String, f64, f64, bool)> {
+    let name = |what: &str| format!("journal, {} conn: {what}", row.connections);
+    match row.connections {
+        1 => vec![(name("strict - off, in syncs of the disk"), row.strict_in_syncs, REACH_SYNCS, false)],
+        _ => vec![
+            (name("requests/s buffered over off"), row.buffered_over_off, REACH_BUFFERED, true),
+            (name("requests/s strict over off"), row.strict_over_off, REACH_STRICT, true),
+        ],
+    }
+}
+
 fn list(text: &mut String, row: &ListRow) -> Result<(), Error> {
     writeln!(
         text,
@@ -196,6 +229,7 @@ fn reach(text: &mut String, rows: &[Row], matrix: &[&CallRow]) -> Result<(), Err
                 let name = "requests/s with all policies over pingora's".into();
                 lines.push((name, row.rps_over_pingora, REACH_POLICIES, true));
             }
+            Row::Journal(row) => lines.extend(journal_goals(row)),
             _ => {}
         }
     }

@@ -13,6 +13,7 @@ pub(crate) enum Row {
     List(ListRow),
     Scale(ScaleRow),
     Policies(PolicyRow),
+    Journal(JournalRow),
     Run(RunRow),
 }
 
@@ -89,6 +90,26 @@ pub(crate) struct PolicyRow {
     pub(crate) rps_over_pingora: f64,
     pub(crate) rps_over_plain: f64,
     pub(crate) cpu_over_plain: f64,
+}
+
+/// Tollgate without a journal, with a buffered and with a strict one in the same rounds. `strict_in_syncs`: by how many
+/// of the disk's own syncs a strict call's median is longer than one without a journal.
+#[derive(Serialize, Clone)]
+pub(crate) struct JournalRow {
+    pub(crate) measure: &'static str,
+    pub(crate) through: Through,
+    pub(crate) connections: usize,
+    pub(crate) rps_off: f64,
+    pub(crate) rps_buffered: f64,
+    pub(crate) rps_strict: f64,
+    pub(crate) buffered_over_off: f64,
+    pub(crate) strict_over_off: f64,
+    pub(crate) cpu_buffered_over_off: f64,
+    pub(crate) p50_off_us: f64,
+    pub(crate) p50_buffered_us: f64,
+    pub(crate) p50_strict_us: f64,
+    pub(crate) sync_p50_us: f64,
+    pub(crate) strict_in_syncs: f64,
 }
 
 /// What to know about the run itself.

@@ -13,12 +13,14 @@ use audit::note::Checkpoint;
 use audit::prove::newest_checkpoint;
 use audit::span::DigestKey;
 use audit::verify::{DirSource, epoch_keys};
-use audit::writer::{self, OnFatal, Options, block_on};
+use audit::writer::{self, OnFatal, Options, Watch, block_on};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::OnDisk;
+use super::figures::Syncs;
 use super::spans::{Spans, Unkept};
+use crate::adapters::archive::{Archiver, Store};
 use crate::config::{Audit, Checked, Durability};
 use crate::ports::journal::Journal;
 
@@ -43,13 +45,18 @@ pub fn open(
     let spec = &config.audit;
     if spec.durability == Durability::Off {
         let key = config.keys.digest.map_or_else(random, Ok).map_err(|e| format!("keys: {e}"))?;
-        return Ok((Arc::new(Unkept(Spans::new(DigestKey::new(key)))), Vec::new()));
+        let budgets = config.tasks.iter().any(|task| !task.profile.budgets.all.is_empty());
+        let what = "warning: audit: durability: off: budgets start anew with every start of the gateway";
+        let warnings = budgets.then(|| what.to_owned()).into_iter().collect();
+        return Ok((Arc::new(Unkept(Spans::new(DigestKey::new(key)))), warnings));
     }
     let failed = |what: &Path, error: &dyn std::fmt::Display| format!("journal: {}: {error}", what.display());
     folder(&spec.dir).map_err(|e| failed(&spec.dir, &e))?;
     let (key, made) = signing_key(&spec.key).map_err(|e| failed(&spec.key, &e))?;
-    let journal = writer::Journal::open(options(spec, place, key, on_fatal)?)
-        .map_err(|error| format!("journal: {error}"))?;
+    let mut options = options(spec, place, key, on_fatal)?;
+    let syncs = Arc::new(Syncs::default());
+    options.watch.push(Arc::clone(&syncs) as Arc<dyn Watch>);
+    let journal = writer::Journal::open(options).map_err(|error| format!("journal: {error}"))?;
     let mut said = Vec::new();
     if journal.opened().next_key_used {
         promote_next(&spec.key).map_err(|e| failed(&spec.key, &e))?;
@@ -75,14 +82,26 @@ pub fn open(
     let policy = Digest(config.digest);
     let record = Entry { policy_digest: Some(policy), digest: Some(policy), ..Entry::new(Kind::Config) };
     block_on(journal.record(record)).map_err(|error| format!("journal: {error}"))?;
+    let archive = archive(spec, &journal)?;
     let kept = OnDisk {
+        archive,
         strict: spec.durability == Durability::Strict,
         spans: Spans::new(DigestKey::new(digest)),
         policy,
         denied: Mutex::new((Instant::now(), 0)),
+        syncs,
         journal,
     };
     Ok((Arc::new(kept), said))
+}
+
+/// The archive of a log, at work.
+fn archive(spec: &Audit, journal: &writer::Journal) -> Result<Option<Archiver>, String> {
+    let Some(place) = &spec.archive else { return Ok(None) };
+    let failed = |error: &dyn std::fmt::Display| format!("journal: archive: {error}");
+    let store = Store::open(place, true).map_err(|error| failed(&error))?;
+    let started = Archiver::start(store, journal.opened().dir.clone(), journal.log());
+    started.map(Some).map_err(|error| failed(&error))
 }
 
 /// Sets a log aside and begins another that names it. Gives the new log's first key.

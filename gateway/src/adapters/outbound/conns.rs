@@ -5,7 +5,7 @@
 use std::error::Error as _;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -56,6 +56,23 @@ pub(in crate::adapters) struct Conns {
     /// Whether the last connection was one that all requests share, and whose turn it is to open the next.
     shares: AtomicBool,
     turn: tokio::sync::Mutex<()>,
+    open: Arc<AtomicUsize>,
+}
+
+/// Counts a connection as open as long as it lives.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(open: &Arc<AtomicUsize>) -> Counted {
+        open.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(open))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Connections that wait for a request, the one used last on top.
@@ -70,6 +87,7 @@ pub(in crate::adapters) struct Wire {
     sender: http1::SendRequest<Whole>,
     conn: http1::Connection<Io, Whole>,
     over: bool,
+    _counted: Counted,
 }
 
 impl Wire {
@@ -112,7 +130,8 @@ impl Conns {
         let (scheme, authority) = (url.scheme()?.clone(), url.authority()?.clone());
         let (idle, shared) = (Mutex::default(), Mutex::default());
         let (shares, turn, origin) = (AtomicBool::default(), tokio::sync::Mutex::default(), url.clone());
-        Some(Arc::new(Conns { connector, origin, scheme, authority, idle, shared, shares, turn }))
+        let open = Arc::default();
+        Some(Arc::new(Conns { connector, origin, scheme, authority, idle, shared, shares, turn, open }))
     }
 
     /// Sends a request in the form of HTTP/1.1 (path alone, with `Host`) and waits for the answer's head. Dropping the
@@ -189,6 +208,11 @@ impl Conns {
         }
     }
 
+    /// Connections that are open, in use or idle.
+    pub(in crate::adapters) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
     /// Idle connections that can serve.
     #[cfg(test)]
     pub(in crate::adapters) fn idle(&self) -> usize {
@@ -238,7 +262,7 @@ impl Conns {
         }
         let shaken = http1::Builder::new().handshake(io).await;
         let (sender, conn) = shaken.map_err(|e| unreachable(chain(&e)))?;
-        Ok(Fresh::Own(Box::new(Wire { sender, conn, over: false })))
+        Ok(Fresh::Own(Box::new(Wire { sender, conn, over: false, _counted: Counted::new(&self.open) })))
     }
 
     /// Opens an HTTP/2 connection for all requests. Of several that are opened at once one is kept.
@@ -249,7 +273,9 @@ impl Conns {
         let shaken = builder.handshake(io).await;
         let (sender, conn) = shaken.map_err(|e| Fault::early(FaultKind::Unreachable, chain(&e)))?;
         // It ends when the server closes it or its last sender is gone.
+        let counted = Counted::new(&self.open);
         tokio::spawn(async move {
+            let _counted = counted;
             if let Err(error) = conn.await {
                 tracing::debug!(error = %chain(&error), "an HTTP/2 connection to a server ended");
             }

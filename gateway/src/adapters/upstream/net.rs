@@ -81,6 +81,11 @@ impl Net {
         &self.conns
     }
 
+    /// Connections that are open.
+    pub(super) fn open(&self) -> usize {
+        self.conns.open()
+    }
+
     /// The configured URL.
     pub(super) fn url(&self) -> &Url {
         &self.url

@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use audit::costs::Total;
+use audit::costs::{Principal, Total};
 use audit::entry::{Entry, Kind, Text};
 use audit::read::Filter;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 
 use super::Outcome;
+use super::export::field;
 use super::order::{Merged, say_damaged};
 use super::select::{Where, Which};
 use super::text::{Table, usd};
@@ -30,7 +31,7 @@ pub(super) struct CostsArgs {
     /// one of UTC.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "task,server")]
     by: Vec<By>,
-    /// table; json: one object a line; ledger: rows for tools that add up spending on models, one object a line for
+    /// table; json: one object a line; csv: the same as a table for spreadsheets; ledger: rows for tools that add up spending on models, one object a line for
     /// each day, principal, task and server whatever --by says, with the model `mcp-server` and the server as tag.
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
@@ -50,6 +51,7 @@ enum By {
 enum Format {
     Table,
     Json,
+    Csv,
     Ledger,
 }
 
@@ -73,10 +75,7 @@ impl By {
             By::Run => text(&entry.run),
             By::Tool => text(&entry.tool),
             By::Day => entry.ts.get(..10).unwrap_or_default().to_owned(),
-            By::Principal => {
-                let parts = [&entry.iss, &entry.sub, &entry.client, &entry.tenant].map(text);
-                parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
-            }
+            By::Principal => Principal::of(entry).to_string(),
         }
     }
 }
@@ -104,6 +103,7 @@ pub(super) fn run(args: &CostsArgs, out: &mut dyn Write, err: &mut dyn Write) ->
     match args.format {
         Format::Table => table(by, &groups, sum, out)?,
         Format::Json => groups.iter().try_for_each(|(key, total)| object(by, key, *total, out))?,
+        Format::Csv => csv(by, &groups, out)?,
         Format::Ledger => groups.iter().try_for_each(|(key, total)| ledger(key, *total, out))?,
     }
     Ok(0)
@@ -137,6 +137,19 @@ fn object(by: &[By], key: &[String], total: Total, out: &mut dyn Write) -> io::R
         by.iter().zip(key).map(|(by, cell)| (by.name().to_owned(), cell.as_str().into())).collect();
     amounts(&mut row, total);
     writeln!(out, "{}", Value::Object(row))
+}
+
+fn csv(by: &[By], groups: &BTreeMap<Vec<String>, Total>, out: &mut dyn Write) -> io::Result<()> {
+    let names: Vec<&str> =
+        by.iter().map(|by| by.name()).chain(["calls", "cost_nanousd", "cost_usd"]).collect();
+    write!(out, "{}\r\n", names.join(","))?;
+    for (key, total) in groups {
+        let cells: Vec<_> = key.iter().map(|cell| field(cell)).collect();
+        let comma = if cells.is_empty() { "" } else { "," };
+        let (calls, nanousd) = (total.calls, total.nanousd);
+        write!(out, "{}{comma}{calls},{nanousd},{}\r\n", cells.join(","), usd(nanousd))?;
+    }
+    Ok(())
 }
 
 fn ledger(key: &[String], total: Total, out: &mut dyn Write) -> io::Result<()> {

@@ -24,7 +24,7 @@ impl Tail<'_> {
             return Ok(());
         }
         let waiting = &mut self.waiting;
-        each(&self.log.source, filter, &mut self.cursor, &mut |record| {
+        each(&*self.log.source, filter, &mut self.cursor, &mut |record| {
             waiting.push_back(record);
             waiting.len() < BATCH
         })?;

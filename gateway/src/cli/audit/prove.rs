@@ -8,7 +8,7 @@ use audit::key::VerifierKey;
 use audit::note::{Checkpoint, NoteError};
 use audit::proof::{MAX_PROOF, Proof, ProofError};
 use audit::prove::{self, ProveError};
-use audit::verify::{DirSource, epoch_keys};
+use audit::verify::epoch_keys;
 use clap::Args;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -73,7 +73,7 @@ pub(super) struct KeysArgs {
 
 /// The keys of a log's epochs.
 fn keys_of(log: &Log, first: Option<&VerifierKey>) -> Result<Vec<VerifierKey>, Failure> {
-    let keys = epoch_keys(&log.source, first)?;
+    let keys = epoch_keys(&*log.source, first)?;
     match keys.is_empty() {
         true if first.is_some() => Err(Failure::new(1, "the log's first key is another")),
         true => Err(Failure::new(4, "no key of this log is known")),
@@ -85,7 +85,7 @@ fn keys_of(log: &Log, first: Option<&VerifierKey>) -> Result<Vec<VerifierKey>, F
 pub(super) fn prove(args: &ProveArgs, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
     let log = args.dirs.one()?;
     let keys = keys_of(&log, args.key.as_ref())?;
-    let proof = prove::prove(&log.source, args.seq, &keys).map_err(|error| {
+    let proof = prove::prove(&*log.source, args.seq, &keys).map_err(|error| {
         let code = if matches!(error, ProveError::Unsealed(_)) { 3 } else { 1 };
         Failure::new(code, error.to_string())
     })?;
@@ -151,7 +151,7 @@ fn with_dir(
         if given.is_empty() { vec![None] } else { given.iter().map(Some).collect() };
     for log in &logs {
         for first in &firsts {
-            let keys = epoch_keys(&DirSource::new(&log.path), *first)?;
+            let keys = epoch_keys(&*log.source, *first)?;
             match proof.check(&keys) {
                 Ok(checkpoint) => return Ok(Ok(checkpoint)),
                 Err(ProofError::Checkpoint(NoteError::UnknownKey)) => {}
@@ -166,7 +166,7 @@ fn with_dir(
 pub(super) fn checkpoint(args: &CheckpointArgs, out: &mut dyn Write) -> Outcome {
     let log = args.dirs.one()?;
     let keys = keys_of(&log, args.key.as_ref())?;
-    let newest = prove::newest_checkpoint(&log.source, &keys)?;
+    let newest = prove::newest_checkpoint(&*log.source, &keys)?;
     let (_, note) =
         newest.ok_or_else(|| Failure::new(3, "the log has no checkpoint that its keys signed"))?;
     out.write_all(note.as_bytes())?;

@@ -36,12 +36,16 @@ pub(super) struct RunArgs {
     /// Print one JSON object for each call, a line each.
     #[arg(long)]
     json: bool,
+    /// Print no calls but one JSON object for each principal and task: status, calls, cost and the hashes that prove
+    /// them, the same bytes as `/runs/{run}` of the gateway when the one log is read. FORMAT.md, section 9.1.
+    #[arg(long, conflicts_with = "json")]
+    receipt: bool,
 }
 
 /// Runs the command: 1 when nothing is known of the run.
 pub(super) fn run(args: &RunArgs, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
     let logs = args.dirs.logs()?;
-    let sources: Vec<&dyn Source> = logs.iter().map(|log| &log.source as &dyn Source).collect();
+    let sources: Vec<&dyn Source> = logs.iter().map(|log| &*log.source).collect();
     let (mut runs, damaged) = read::runs(&sources, &args.run)?;
     say_damaged(damaged, err);
     let is = |want: &Option<String>, is: &str| want.as_deref().is_none_or(|want| want == is);
@@ -50,7 +54,9 @@ pub(super) fn run(args: &RunArgs, out: &mut dyn Write, err: &mut dyn Write) -> O
         return Err(Failure::new(1, format!("no record of the run {}", args.run)));
     }
     for (at, run) in runs.iter().enumerate() {
-        if args.json {
+        if args.receipt {
+            writeln!(out, "{}", run.projection.document())?;
+        } else if args.json {
             run.calls.iter().try_for_each(|call| machine(call, out))?;
         } else {
             if at > 0 {
@@ -73,8 +79,9 @@ fn human(id: &str, run: &Run, out: &mut dyn Write) -> io::Result<()> {
         table.row(cells(call));
     }
     table.print(out)?;
-    let calls = run.calls.len();
-    writeln!(out, "{calls} calls, {} USD, digest {}", usd(nanos), run.digest())
+    let (calls, head) = (run.calls.len(), run.projection.journal_head());
+    let status = serde_json::to_string(&run.projection.status())?;
+    writeln!(out, "{calls} calls, {} USD, {}, journal head {head}", usd(nanos), status.trim_matches('"'))
 }
 
 fn cost(call: &RunCall) -> Option<u64> {

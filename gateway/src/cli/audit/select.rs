@@ -7,34 +7,55 @@ use audit::clock::rfc3339;
 use audit::entry::Kind;
 use audit::key::VerifierKey;
 use audit::read::{self, Filter};
-use audit::verify::DirSource;
+use audit::verify::{DirSource, Source};
 use clap::Args;
 use jiff::Timestamp;
 
 use super::Failure;
+use crate::adapters::archive;
 use crate::config::duration;
 use crate::ports::clock::{Clock as _, SystemClock, since_epoch};
 
 /// A log and where it is.
 pub(super) struct Log {
+    /// Its folder, or its URL.
     pub(super) path: PathBuf,
-    pub(super) source: DirSource,
+    pub(super) source: Box<dyn Source>,
 }
 
 impl Log {
     fn new(path: PathBuf) -> Log {
-        Log { source: DirSource::new(&path), path }
+        Log { source: Box::new(DirSource::new(&path)), path }
+    }
+
+    /// Whether it is read from an archive.
+    pub(super) fn archived(&self) -> bool {
+        is_url(&self.path).is_some()
     }
 }
 
-/// The logs in directories, each once.
+/// The path's text, if it is the URL of an archive.
+fn is_url(path: &Path) -> Option<&str> {
+    path.to_str().filter(|text| text.contains("://"))
+}
+
+/// The logs in directories and archives, each once.
 ///
 /// # Errors
-/// A directory can't be listed or holds no log.
+/// A place can't be listed or holds no log.
 pub(super) fn logs(dirs: &[PathBuf], code: u8) -> Result<Vec<Log>, Failure> {
     let mut paths: Vec<PathBuf> = Vec::new();
+    let mut logs: Vec<Log> = Vec::new();
     for dir in dirs {
         let failed = |e: std::io::Error| Failure::new(code, format!("{}: {e}", dir.display()));
+        if let Some(url) = is_url(dir) {
+            let found = archive::logs(url).map_err(failed)?;
+            if found.is_empty() {
+                return Err(Failure::new(code, format!("{url}: no journal is there")));
+            }
+            logs.extend(found.into_iter().map(|(url, s)| Log { path: url.into(), source: Box::new(s) }));
+            continue;
+        }
         let dir = dir.canonicalize().map_err(failed)?;
         let found = read::logs(&dir).map_err(failed)?;
         if found.is_empty() {
@@ -42,15 +63,17 @@ pub(super) fn logs(dirs: &[PathBuf], code: u8) -> Result<Vec<Log>, Failure> {
         }
         paths.extend(found);
     }
-    paths.sort();
-    paths.dedup();
-    Ok(paths.into_iter().map(Log::new).collect())
+    logs.extend(paths.into_iter().map(Log::new));
+    logs.sort_by(|a, b| a.path.cmp(&b.path));
+    logs.dedup_by(|a, b| a.path == b.path);
+    Ok(logs)
 }
 
 /// Where the logs are.
 #[derive(Debug, Args)]
 pub(super) struct Where {
-    /// Directory of the journal, or of one log in it. Repeat it for the journals of several replicas.
+    /// Directory of the journal, or of one log in it; or the URL of an archive (s3://, gs://, az://, file://), read with
+    /// the environment's credentials. Repeat it for the journals of several replicas.
     #[arg(long = "dir", value_name = "DIR", default_value = "var/audit")]
     dirs: Vec<PathBuf>,
 }

@@ -10,10 +10,10 @@ use audit::read::Record;
 use clap::Args;
 use serde_json::Value;
 
-use super::Outcome;
 use super::order::{Merged, say_damaged};
-use super::select::{Where, Which};
+use super::select::{Log, Where, Which};
 use super::text::safe;
+use super::{Failure, Outcome};
 
 /// How often the logs are looked at again.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -39,6 +39,9 @@ pub(super) struct ShowArgs {
 /// Runs the command.
 pub(super) fn run(args: &ShowArgs, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
     let logs = args.dirs.logs()?;
+    if args.follow && logs.iter().any(Log::archived) {
+        return Err(Failure::new(2, "an archive is not followed: name the journal's folder"));
+    }
     let mut records = Merged::new(&logs, args.which.filter());
     let mut said = 0;
     loop {

@@ -27,7 +27,8 @@ const MAX_RECEIPTS: usize = 16 << 20;
 /// covers the last records, or nothing that was kept elsewhere speaks for the end); 4 nothing can be said.
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
-    /// Directory of one log, or of the journal with several.
+    /// Directory of one log, or of the journal with several; or the URL of an archive: s3://bucket/prefix, gs://, az://,
+    /// file:///folder, read with the environment's credentials (AWS_* and the like).
     #[arg(value_name = "DIR", required = true)]
     dirs: Vec<PathBuf>,
     /// The key of a log's first epoch, as the gateway prints it when it makes the log. Without it anybody could have
@@ -108,12 +109,12 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Outcome {
     let mut codes = BTreeSet::new();
     for log in &logs {
         let report = if single {
-            verify(&log.source, &kept.of(None))
+            verify(&*log.source, &kept.of(None))
         } else {
-            let keys = epoch_keys(&log.source, None).unwrap_or_default();
+            let keys = epoch_keys(&*log.source, None).unwrap_or_default();
             let name = keys.first().map_or("", VerifierKey::name);
             missing.remove(name);
-            verify(&log.source, &kept.of(Some(name)))
+            verify(&*log.source, &kept.of(Some(name)))
         };
         codes.insert(report.exit_code());
         if args.json { machine(log, &report, out)? } else { human(log, &report, out)? }

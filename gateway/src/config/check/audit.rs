@@ -1,10 +1,14 @@
 //! The `audit` section: names that can be a log's, values within their ranges. Folders are not looked at: the journal
 //! makes them, and says so when it can't.
 
+mod archive;
+
 use std::time::Duration;
 
 use audit::key::is_name;
 use audit::layout::is_instance;
+
+pub(crate) use archive::url as archive_url;
 
 use super::bounds::seconds;
 use crate::config::checked::{Audit, Durability};
@@ -67,5 +71,6 @@ pub(super) fn check(raw: Option<&raw::Audit>, at: &At, context: &mut Context<'_>
         deployment: raw.deployment.clone(),
         segment_bytes: u64::try_from(bytes).unwrap_or(64 << 20),
         segment_age: age,
+        archive: raw.archive.as_ref().and_then(|raw| archive::check(raw, &at.key("archive"), context)),
     }
 }

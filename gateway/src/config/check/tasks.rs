@@ -20,7 +20,7 @@ use crate::config::checked::{Origin, Task, ToolTimeouts};
 use crate::config::context::Context;
 use crate::config::place::At;
 use crate::config::raw;
-use crate::profiles::{CONFIRM_WITHIN, Profile, RUNS};
+use crate::profiles::{CONFIRM_WITHIN, Meters, Profile, RUNS};
 
 pub(super) use review::Ground;
 
@@ -210,6 +210,7 @@ fn join(
         call_idle: rest.timeouts.call_idle,
         call_total: rest.timeouts.call_total,
         confirm_within: rest.confirm_within,
+        meters: Meters::default(),
         task: Arc::new(compiled.task),
     };
     Some(Task { name, implicit: false, profile: Arc::new(profile), origin: Arc::new(origin) })

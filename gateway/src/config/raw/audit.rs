@@ -24,6 +24,35 @@ pub(crate) struct Audit {
     pub(crate) deployment: Option<String>,
     /// When a log's file is closed and the next begun.
     pub(crate) segment: Option<Segment>,
+    /// Where closed files of the log are kept for good.
+    pub(crate) archive: Option<Archive>,
+}
+
+/// An object store for the closed files of the log. Without credentials here, those of the environment count, as the
+/// cloud's own tools read it (`AWS_*`, `GOOGLE_*`, `AZURE_*`, the machine's role).
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Archive {
+    /// `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or `file:///folder`.
+    pub(crate) url: String,
+    /// Base URL of a server that speaks the store's protocol, instead of the cloud's own.
+    pub(crate) endpoint: Option<String>,
+    /// S3: the region. Default us-east-1.
+    pub(crate) region: Option<String>,
+    /// Allow an endpoint without TLS. Default false.
+    pub(crate) allow_http: Option<bool>,
+    /// PEM file of the authorities to trust instead of the system's.
+    pub(crate) ca: Option<String>,
+    /// Azure: the storage account.
+    pub(crate) account: Option<String>,
+    /// S3: the access key's id; Azure: the account's key. `env:NAME` or `file:PATH`.
+    pub(crate) access_key: Option<String>,
+    /// S3: the secret access key, by reference.
+    pub(crate) secret_key: Option<String>,
+    /// S3: the session's token, by reference.
+    pub(crate) session_token: Option<String>,
+    /// Google: the service account's JSON, by reference.
+    pub(crate) service_account: Option<String>,
 }
 
 /// When records count as taken.

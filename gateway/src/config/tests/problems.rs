@@ -77,13 +77,21 @@ fn shape() {
 
 #[test]
 fn sections_of_later_builds() {
-    let want = "meter: `meter` is not in this build of Tollgate yet; remove the section";
-    root("meter: {}", &[("2:1", want)]);
     root("audit: { archive: { url: 's3://b' } }", &[("2:10", "`archive` is not in this build")]);
     for key in ["pin", "quarantine"] {
         let want = format!("servers.a.{key}: `{key}` is not in this build of Tollgate yet");
         server(&format!("url: https://a/\n{key}: {{}}"), &[("4:5", &want)]);
     }
+}
+
+#[test]
+fn the_meter() {
+    root("meter: { placement: header }", &[("2:21", "meter.placement: not one of the values known here")]);
+    root(
+        "meter: { details: true }",
+        &[("2:10", "meter.details: unknown key `details`; did you mean `detail`?")],
+    );
+    root("meter: { detail: 1 }", &[("2:18", "meter.detail")]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use policies::price::{Cost, Measured, Price, Reported};
 use serde_json::Value;
 use smallvec::SmallVec;
 
+use crate::ports::journal::Held;
 use crate::ports::limiter::Limiter;
 
 /// A reservation that is not settled yet.
@@ -28,6 +29,8 @@ pub struct Reserved {
     pub price: Price,
     /// What was reserved.
     pub amounts: Amounts,
+    /// The day (UTC) that budgets count it under; none when none is asked.
+    pub day: Option<Box<str>>,
     /// What was left of each budget then.
     pub drawn: Vec<Drawn>,
 }
@@ -57,6 +60,24 @@ impl Spending {
     /// Holds this reservation.
     pub fn reserved(&mut self, reserved: Reserved) {
         self.reserved = Some(reserved);
+    }
+
+    /// What the journal is told of the reservation before the call is sent.
+    pub fn held(&self) -> Option<Held<'_>> {
+        let Reserved { amounts, day, .. } = self.reserved.as_ref()?;
+        let counted = day.as_deref().map(|day| (day, amounts.bytes));
+        Some(Held { nanousd: amounts.usd.nanos(), counted })
+    }
+
+    /// The bytes that budgets will count; none when they count nothing of the call.
+    pub fn charged_bytes(&self, fate: &Fate) -> Option<u64> {
+        let Reserved { amounts, day, .. } = self.reserved.as_ref()?;
+        day.as_ref()?;
+        match fate {
+            Fate::Unsent => None,
+            Fate::Unknown => Some(amounts.bytes),
+            Fate::Answered(measured) => Some(measured.bytes),
+        }
     }
 
     /// Gives everything back that was not spent. Gives the cost, none when no budget was asked, and how far budgets are

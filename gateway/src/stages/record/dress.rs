@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use audit::clock::rfc3339;
-use audit::hash::hex;
 use bytes::Bytes;
 use mcp::dress::{self, Meta};
 use mcp::json::{ObjectWriter, Raw};
@@ -17,8 +16,10 @@ use tokio::time::Instant;
 
 use super::Ledger;
 use crate::config::{Meter, Placement};
+use crate::digest::hex;
 use crate::ports::clock::Clock;
 use crate::ports::journal::{Ending, Ids, Receipt};
+use crate::reject::Why;
 
 /// The meter beside a result's members, and in an error's `data`.
 const METER: &str = "_meter";
@@ -114,9 +115,11 @@ impl Ledger {
     /// What goes into the answer, once the record is closed; `bytes` is the length of a result.
     pub fn dress(&self, bytes: Option<usize>) -> Dress {
         let Some(Meter { placement, detail }) = self.meter else { return Dress::default() };
+        // What is not shown to the caller reads like what does not exist.
+        let hidden = self.reason == Some(Why::Unknown.row().label);
         let facts = || Facts {
             tool: &self.name,
-            server: &self.server,
+            server: if hidden { "" } else { &self.server },
             call_id: &self.call_id,
             latency: self.started.elapsed(),
             cost: self.shown,

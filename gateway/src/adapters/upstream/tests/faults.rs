@@ -150,7 +150,7 @@ async fn the_metric_of_a_server_changes_with_its_state_and_not_with_a_scrape() {
     let metrics = Arc::new(metrics());
     let client = client_with(spec(&fake.url()), Arc::new(SystemClock), Arc::clone(&metrics));
     let up = || {
-        let text = String::from_utf8_lossy(&metrics.render().unwrap()).into_owned();
+        let text = String::from_utf8_lossy(&metrics.render(None).unwrap().body).into_owned();
         let line = text.lines().find(|line| line.starts_with("tollgate_upstream_up{"));
         line.map(str::to_owned)
     };

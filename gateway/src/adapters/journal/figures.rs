@@ -1,0 +1,34 @@
+//! What the journal's writer tells of itself, for metrics.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use audit::entry::Entry;
+use audit::writer::{Receipt, Stats, Watch};
+
+use crate::ports::journal::{Figures, SyncTimer};
+
+/// Tells how long each sync took, once somebody wants to know.
+#[derive(Default)]
+pub(super) struct Syncs(OnceLock<SyncTimer>);
+
+impl Syncs {
+    /// The first one who asks is told.
+    pub(super) fn tell(&self, with: SyncTimer) {
+        self.0.set(with).ok();
+    }
+}
+
+impl Watch for Syncs {
+    fn appended(&self, _: &Entry, _: &Receipt) {}
+
+    fn synced(&self, nanos: u64) {
+        if let Some(tell) = self.0.get() {
+            tell(Duration::from_nanos(nanos));
+        }
+    }
+}
+
+pub(super) fn of(stats: &Stats) -> Figures {
+    Figures { records: stats.records, checkpoint_lag: Duration::from_nanos(stats.checkpoint_lag_ns) }
+}
