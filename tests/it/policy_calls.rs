@@ -19,11 +19,14 @@ fn indented(task: &str) -> String {
     task.lines().map(|line| format!("    {line}\n")).collect()
 }
 
-/// What an error says, but for the name and the record's id.
+/// What an error says, but for the name, the record's id and the meter's figures.
 fn told(answer: &Answer, name: &str) -> String {
     let mut error = answer.error();
     if let Some(data) = error["data"].as_object_mut() {
         assert!(data.remove("call_id").is_some());
+        for figure in ["call_id", "latency_ms", "ts"] {
+            assert!(data["_meter"].as_object_mut().expect("a meter").remove(figure).is_some());
+        }
     }
     error.to_string().replace(name, "X")
 }

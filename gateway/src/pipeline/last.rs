@@ -35,7 +35,7 @@ pub(super) enum Ended {
     /// It may leave.
     Now(Bytes, StatusCode),
     /// It waits for its record.
-    Held(Held),
+    Held(Box<Held>),
 }
 
 /// An end that waits for its record.
@@ -48,7 +48,7 @@ impl Last {
     /// The end, at once or when its record is on disk.
     pub(super) fn when(self, kept: Kept) -> Ended {
         match kept {
-            Kept::Later(settling) => Ended::Held(Held { settling, last: self }),
+            Kept::Later(settling) => Ended::Held(Box::new(Held { settling, last: self })),
             Kept::Now(_) => {
                 let (message, status) = self.message();
                 Ended::Now(message, status)

@@ -116,7 +116,7 @@ pub struct Live {
     /// The answer, while what came before it still goes out.
     answer: Option<Result<Answer, Fault>>,
     /// The end, while its record is not on disk.
-    held: Option<Held>,
+    held: Option<Box<Held>>,
     quiet: Instant,
     tags: Tags,
 }
