@@ -171,8 +171,17 @@ impl Slot for Open {
             entry.result_bytes = Some(length(result.bytes()));
         }
         let ticket = slot.finish(entry);
-        strict.then(|| -> Settling {
-            Box::pin(async move { ticket.await.map(drop).map_err(|why| Unavailable(why.to_string())) })
+        if strict {
+            let durable = async move { ticket.await.map(drop).map_err(|why| Unavailable(why.to_string())) };
+            return Some(Box::pin(durable));
+        }
+        // Another caller may be writing it at this moment; an answer that left before would survive what its record
+        // does not.
+        (!ticket.attempted()).then(|| -> Settling {
+            Box::pin(async move {
+                ticket.attempt().await;
+                Ok(())
+            })
         })
     }
 }
