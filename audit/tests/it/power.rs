@@ -60,10 +60,20 @@ fn acknowledged(diary: &[Op]) -> Vec<(u64, Digest)> {
 
 #[test]
 fn g2_z3_power_cuts_lose_nothing_that_was_acknowledged() {
-    let dir = Path::new("/j/gw");
     let diary = busy();
-    let mut random = Random(5);
-    for state in 0..rounds(50_000, 2_000_000) {
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let diary = &diary;
+            scope.spawn(move || cut_power(diary, seed, rounds(12_500, 500_000)));
+        }
+    });
+}
+
+/// So many states of what is left of a diary.
+fn cut_power(diary: &[Op], seed: u64, states: u64) {
+    let dir = Path::new("/j/gw");
+    let mut random = Random(seed);
+    for state in 0..states {
         let cut = random.below(diary.len() as u64 + 1) as usize;
         let files = survive(&diary[..cut], dir, &mut random);
         if state % 8 == 0 {
