@@ -133,10 +133,12 @@ def placed(rows: Rows, client, gateway: tuple, questions: dict) -> None:
     """Results parse and validate wherever the meter stands; the matrix itself runs with the default."""
     placement, url = gateway
     asked_of = [(name, item) for name in METERED for item in questions[name] if item["step"]["do"] != "complete"]
-    done = client.run(f"{url}/mcp", [through(name, item["step"]) for name, item in asked_of])
+    # The list comes first: it says which arguments are mirrored into headers.
+    steps = [{"do": "tools"}, *(through(name, item["step"]) for name, item in asked_of)]
+    done = client.run(f"{url}/mcp", steps)
     rows.add(done[0]["ok"], client, f"connects, meter {placement}", done[0].get("error", ""))
     if done[0]["ok"]:
-        for (name, item), result in zip(asked_of, done[1:], strict=True):
+        for (name, item), result in zip(asked_of, done[2:], strict=True):
             judge(rows, client, f"{name} (meter {placement})", item, result)
 
 
