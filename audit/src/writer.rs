@@ -25,7 +25,7 @@ use crate::storage::{Disk, Lock, Storage};
 use head::Item;
 use shared::Shared;
 use slot::Slot;
-pub use slot::{Receipt, Ticket, block_on};
+pub use slot::{Attempt, Receipt, Ticket, block_on};
 pub use start::{Fork, fork};
 
 /// When a record counts as taken.

@@ -129,6 +129,16 @@ impl Server {
         }
     }
 
+    /// What stands for no server: only what is counted of it is shown.
+    pub(crate) fn nowhere(families: &Arc<Families>) -> Server {
+        let server = Server::new("", families);
+        families.result_bytes.remove_label_values(&[""]).ok();
+        families.own.quarantined.remove_label_values(&[""]).ok();
+        families.own.manifests.remove_label_values(&[""]).ok();
+        families.own.connections.remove_label_values(&[""]).ok();
+        server
+    }
+
     pub(crate) fn id(&self) -> &str {
         &self.id
     }

@@ -49,7 +49,7 @@ impl Metrics {
         let families = Arc::new(Families::new(&registry, version)?);
         registry.register(Box::new(process::Process::new()?))?;
         Ok(Metrics {
-            nowhere: Arc::new(Server::new("", &families)),
+            nowhere: Arc::new(Server::nowhere(&families)),
             nobody: Arc::new(Task::new("", 0)),
             registry,
             families,

@@ -28,7 +28,10 @@ fn what_was_counted_is_rendered() {
     metrics.up("docs", true);
     metrics.denied("rule", &task);
     metrics.audit(7, 0.5);
+    metrics.request("tools/list", &metrics.server_or_none("no-such-server"), Outcome::Ok);
     let text = text(&metrics);
+    let nameless: Vec<&str> = text.lines().filter(|l| l.contains("server=\"\"")).collect();
+    assert_eq!(nameless, [r#"tollgate_requests_total{method="tools/list",outcome="ok",server=""} 1"#]);
     for line in [
         r#"tollgate_calls_total{outcome="tool_error",server="docs",task="support",tool="search"} 1"#,
         r#"tollgate_requests_total{method="tools/call",outcome="tool_error",server="docs"} 1"#,

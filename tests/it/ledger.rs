@@ -27,13 +27,16 @@ struct Stand {
 impl Stand {
     /// A task `t` with these limits before one server with this price.
     fn new(limits: &str, price: &'static str) -> Stand {
-        let head = format!("default_task: t\ntasks:\n  t: {{ allow: [\"up__*\"], limits: {limits} }}\n");
+        let head =
+            format!("default_task: t\ntasks:\n  t: {{ allow: [\"up__*\", \"two__*\"], limits: {limits} }}\n");
         let dir = Arc::new(tempfile::tempdir().expect("a folder"));
         Stand { up: Scripted::json(Peer::modern("up")), dir, head, price }
     }
 
     fn start(&self) -> Gateway {
-        Start::new(&yaml(&self.head, &[http("up", &self.up, self.price)])).folder(&self.dir).start()
+        let servers =
+            [http("up", &self.up, self.price), http("two", &self.up, ", cost: { per_call_usd: 0.05 }")];
+        Start::new(&yaml(&self.head, &servers)).folder(&self.dir).start()
     }
 
     fn records(&self) -> Vec<Entry> {
@@ -157,10 +160,10 @@ fn without_a_journal_it_is_said_that_budgets_start_anew() {
     }
 }
 
-/// Rows without what only one of both says.
+/// Rows in an order of their own.
 fn rows(all: &[Value]) -> Vec<Value> {
     let mut rows = all.to_vec();
-    rows.sort_by_key(Value::to_string);
+    rows.sort_by_key(|row| ["task", "server", "principal", "day"].map(|name| row[name].to_string()));
     rows
 }
 
@@ -184,7 +187,8 @@ fn costs_are_those_of_the_audit_command_under_traffic() {
                 scope.spawn(move || {
                     for n in 0..40 {
                         let text = "x".repeat(n * 37);
-                        client.call("up__echo", &json!({ "text": text }).to_string());
+                        let tool = if caller == 3 { "two__echo" } else { "up__echo" };
+                        client.call(tool, &json!({ "text": text }).to_string());
                     }
                 })
             })
@@ -200,16 +204,17 @@ fn costs_are_those_of_the_audit_command_under_traffic() {
         let costs = gateway.admin(&format!("/costs?by={by}")).response();
         let here = rows(costs["rows"].as_array().expect("rows"));
         assert_eq!(here, rows(&stand.audit(&["costs", "--by", by, "--format", "json"])), "{by}");
+        assert_eq!(here.len(), if by.contains("server") { 2 } else { 1 }, "{by}");
         assert_eq!((&costs["total"]["calls"], &costs["left"]), (&json!(160), &json!(0)));
         assert!(costs.get("earlier").is_none() && costs["total"]["cost_nanousd"].as_u64() > Some(1120));
     }
     let filtered = gateway.admin("/costs?by=day&server=up&principal=anonymous").response();
-    assert_eq!(filtered["total"]["calls"], 160);
+    assert_eq!(filtered["total"]["calls"], 120);
     assert_eq!(gateway.admin("/costs?by=day&server=down").response()["rows"], json!([]));
     assert_eq!(gateway.admin("/costs?by=colour").status, 400);
     let csv = run(&["audit", "costs", "--format", "csv", "--by", "server"], stand.dir.path());
     let csv = String::from_utf8(csv.stdout).expect("UTF-8");
-    assert!(csv.starts_with("server,calls,cost_nanousd,cost_usd\r\nup,160,"), "{csv}");
+    assert!(csv.starts_with("server,calls,cost_nanousd,cost_usd\r\ntwo,40,2000000000,2\r\nup,120,"), "{csv}");
 }
 
 #[test]

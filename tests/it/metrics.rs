@@ -41,7 +41,7 @@ fn calls_are_counted_by_server_tool_task_and_outcome() {
         r#"tollgate_call_duration_seconds_count{server="up",tool="echo"} 3"#,
         "tollgate_gateway_overhead_seconds_count 6",
         r#"tollgate_cost_usd_total{server="up",task="default"} 0.012"#,
-        r#"tollgate_denials_total{reason="unknown",task="default"} 1"#,
+        r#"tollgate_denials_total{reason="capability_missing",task="default"} 1"#,
         r#"tollgate_upstream_up{server="up"} 1"#,
         r#"tollgate_quarantined{server="up"} 0"#,
         r#"tollgate_manifest_changes_total{server="up"} 0"#,
@@ -55,8 +55,8 @@ fn calls_are_counted_by_server_tool_task_and_outcome() {
     assert!(number("tollgate_audit_records_total") >= 14.0);
     assert!(number("tollgate_audit_checkpoint_lag_seconds") < 20.0);
     assert!(number("process_resident_memory_bytes") > 1e6);
-    assert!(lines(&page, "tollgate_upstream_connections{server=\"up\"}")[0].ends_with(" 1"), "{page}");
-    assert!(lines(&page, "tollgate_result_bytes_total{server=\"up\"}")[0].rsplit(' ').next() > Some("0"));
+    assert!(number(r#"tollgate_upstream_connections{server="up"}"#) >= 1.0);
+    assert!(number(r#"tollgate_result_bytes_total{server="up"}"#) > 100.0);
 }
 
 #[test]

@@ -346,7 +346,7 @@ def traces(rows: Rows, about: str, collector: Collector, journal) -> None:
             (span["error"], end["outcome"] != "ok"),
             (own.get("error.type"), {"ok": None}.get(end["outcome"], end["outcome"])),
             (parent["start"] <= span["start"] <= span["end"] <= parent["end"], True),
-            (abs((span["end"] - span["start"]) / 1e6 - end["ms"]) < 50, True),
+            (abs((span["end"] - span["start"]) / 1e6 - end["ms"]) < 500, True),
         ]
         wrong += [(ids, got, want) for got, want in facts if got != want]
     rows.add(not wrong, about, "names, times, cost and outcome are the journal's", wrong[:3])

@@ -203,6 +203,7 @@ impl Shared {
             let mut queue = self.queue.lock();
             let (kept, refused) = std::mem::take(&mut queue.items).into_iter().partition(|i| i.keep);
             queue.items = kept;
+            queue.items.iter().for_each(|item| item.slot.keep());
             refused
         };
         *self.fault.lock() = Some(error.to_string());

@@ -25,6 +25,8 @@ pub struct Receipt {
 
 enum State<T> {
     Waiting(Option<Waker>),
+    /// It could not be written now, and is kept until it can.
+    Kept(Option<Waker>),
     Done(Result<T, Unavailable>),
 }
 
@@ -38,8 +40,19 @@ impl<T> Slot<T> {
 
     pub(crate) fn complete(&self, result: Result<T, Unavailable>) {
         let before = std::mem::replace(&mut *self.0.lock(), State::Done(result));
-        if let State::Waiting(Some(waker)) = before {
+        if let State::Waiting(Some(waker)) | State::Kept(Some(waker)) = before {
             waker.wake();
+        }
+    }
+
+    /// Says that it was tried in vain and will be tried again.
+    pub(crate) fn keep(&self) {
+        let mut state = self.0.lock();
+        if let State::Waiting(waker) = &mut *state {
+            let waker = waker.take();
+            *state = State::Kept(None);
+            drop(state);
+            waker.into_iter().for_each(Waker::wake);
         }
     }
 
@@ -73,10 +86,37 @@ impl<T: Clone> Future for Ticket<T> {
         let mut state = self.0.0.lock();
         match &mut *state {
             State::Done(result) => Poll::Ready(result.clone()),
-            State::Waiting(waker) => {
+            State::Waiting(waker) | State::Kept(waker) => {
                 *waker = Some(context.waker().clone());
                 Poll::Pending
             }
+        }
+    }
+}
+
+impl Ticket {
+    /// Whether the record was written, or could not be for now.
+    pub fn attempted(&self) -> bool {
+        !matches!(&*self.0.0.lock(), State::Waiting(_))
+    }
+
+    /// Waits until then: what a process has done before it tells of it, and not for a disk that is full.
+    pub fn attempt(self) -> Attempt {
+        Attempt(self)
+    }
+}
+
+/// Resolves when a record was tried to be written; with its receipt when it was.
+pub struct Attempt(Ticket);
+
+impl Future for Attempt {
+    type Output = Option<Receipt>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Receipt>> {
+        match Pin::new(&mut self.0).poll(context) {
+            Poll::Ready(result) => Poll::Ready(result.ok()),
+            Poll::Pending if self.0.attempted() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
         }
     }
 }

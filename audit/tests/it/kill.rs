@@ -54,7 +54,7 @@ fn g1_z2_killed_writers_lose_nothing_that_they_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     let mut random = Random(6);
     let mut taken: Vec<(u64, String)> = Vec::new();
-    let cycles = rounds(45, 20_000);
+    let cycles = rounds(500, 20_000);
     for cycle in 0..cycles {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["kill::child", "--exact", "--nocapture"]).env(DIR, dir.path());

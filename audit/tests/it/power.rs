@@ -63,7 +63,7 @@ fn g2_z3_power_cuts_lose_nothing_that_was_acknowledged() {
     let dir = Path::new("/j/gw");
     let diary = busy();
     let mut random = Random(5);
-    for state in 0..rounds(3_000, 50_000) {
+    for state in 0..rounds(50_000, 2_000_000) {
         let cut = random.below(diary.len() as u64 + 1) as usize;
         let files = survive(&diary[..cut], dir, &mut random);
         if state % 8 == 0 {

@@ -157,9 +157,15 @@ impl Slot for Open {
         }
         let ticket = slot.finish(entry);
         if strict {
-            return Kept::Later(Box::pin(async move { ticket.await.map(receipt).map_err(unavailable) }));
+            return Kept::Later(Box::pin(async move {
+                ticket.await.map(|kept| Some(receipt(kept))).map_err(unavailable)
+            }));
         }
-        // Written by whoever submits it, as a rule: then it is known at once.
+        // Written by whoever submits it, as a rule: then it is known at once. Another caller may be writing it at this
+        // moment; an answer that left before would survive what its record does not.
+        if !ticket.attempted() {
+            return Kept::Later(Box::pin(async move { Ok(ticket.attempt().await.map(receipt)) }));
+        }
         Kept::Now(ticket.now_or_never().and_then(Result::ok).map(receipt))
     }
 }

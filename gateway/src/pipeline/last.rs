@@ -68,8 +68,9 @@ impl Last {
 impl Held {
     /// Waits for the record. May be dropped and asked again.
     pub(super) async fn wait(&mut self) -> Result<(), Reject> {
-        let receipt = self.settling.as_mut().await.map_err(withheld)?;
-        self.last.ledger.receipt = Some(receipt);
+        if let Some(receipt) = self.settling.as_mut().await.map_err(withheld)? {
+            self.last.ledger.receipt = Some(receipt);
+        }
         Ok(())
     }
 

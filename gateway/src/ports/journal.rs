@@ -144,8 +144,8 @@ pub struct Head {
     pub leaf: [u8; 32],
 }
 
-/// An outcome on its way to the disk.
-pub type Settling = Pin<Box<dyn Future<Output = Result<Receipt, Unavailable>> + Send>>;
+/// An outcome on its way to the disk; its record, when that is written then.
+pub type Settling = Pin<Box<dyn Future<Output = Result<Option<Receipt>, Unavailable>> + Send>>;
 
 /// An outcome that the journal was given.
 pub enum Kept {

@@ -28,11 +28,11 @@ pub(super) struct Queue {
     store: Store,
     source: Arc<DirSource>,
     place: Path,
-    /// What there is, once it is known.
+    /// Whether it is known what is there.
     begun: bool,
     waiting: VecDeque<u64>,
-    /// The first segment that was not closed yet.
-    open: u64,
+    /// The first segment that was not closed yet; `None` before the first look.
+    open: Option<u64>,
     kept: u64,
     /// Segments under whose names the archive holds something else.
     pub(super) refused: Vec<u64>,
@@ -47,7 +47,7 @@ impl Queue {
             place,
             begun: false,
             waiting: VecDeque::new(),
-            open: 0,
+            open: None,
             kept: 0,
             refused: Vec::new(),
         }
@@ -65,10 +65,11 @@ impl Queue {
 
     /// Does what is next, and says whether there was anything.
     pub(super) async fn step(&mut self) -> Result<bool, Refused> {
+        // First: the lag shows also while the archive is away.
+        self.look().await?;
         if !self.begun {
             self.begin().await?;
         }
-        self.look().await?;
         let Some(segment) = self.waiting.front().copied() else { return Ok(false) };
         match self.send(segment).await {
             Ok(()) => self.kept += 1,
@@ -91,16 +92,19 @@ impl Queue {
                 there.insert(segment, object.size);
             }
         }
-        let (waiting, open, known) = self.disk(move |source| survey(source, &there)).await?;
-        (self.waiting, self.open, self.kept, self.begun) = (waiting, open, known, true);
+        let here = self.waiting.clone();
+        let missing = self.disk(move |source| missing(source, here, &there)).await?;
+        self.kept = count(self.waiting.len() - missing.len());
+        (self.waiting, self.begun) = (missing, true);
         Ok(())
     }
 
     /// Takes up what was closed since.
     async fn look(&mut self) -> Result<(), Refused> {
         let from = self.open;
-        self.open = self.disk(move |source| first_open(source, from)).await?;
-        self.waiting.extend(from..self.open);
+        let (from, to) = self.disk(move |source| closed(source, from)).await?;
+        self.waiting.extend(from..to);
+        self.open = Some(to);
         Ok(())
     }
 
@@ -171,30 +175,33 @@ fn named(path: &Path, fault: &Fault) -> Refused {
     Refused::Later(format!("{path}: {fault}"))
 }
 
-/// The closed segments that are not there, the first that is open, and how many are there.
-fn survey(source: &DirSource, there: &BTreeMap<u64, u64>) -> std::io::Result<(VecDeque<u64>, u64, u64)> {
-    let (mut waiting, mut open, mut known) = (VecDeque::new(), 0, 0);
-    for segment in source.segments()? {
-        open = segment;
-        if !is_closed(source, segment)? {
-            break;
-        }
-        open = segment + 1;
+/// The segments whose records are not there in their length. What has another one is looked at as if it were not there:
+/// its bytes are compared then.
+fn missing(
+    source: &DirSource,
+    here: VecDeque<u64>,
+    there: &BTreeMap<u64, u64>,
+) -> std::io::Result<VecDeque<u64>> {
+    let mut missing = VecDeque::new();
+    for segment in here {
         let log = source.open(&audit::layout::name(segment, LOG))?;
         let size = log.map(|file| file.size()).transpose()?;
-        // What has another size is looked at as if it were not there: its bytes are compared then.
-        if size.is_some() && there.get(&segment).copied() == size {
-            known += 1;
-        } else {
-            waiting.push_back(segment);
+        if size.is_none() || there.get(&segment).copied() != size {
+            missing.push_back(segment);
         }
     }
-    Ok((waiting, open, known))
+    Ok(missing)
 }
 
-fn first_open(source: &DirSource, mut segment: u64) -> std::io::Result<u64> {
-    while is_closed(source, segment)? {
-        segment += 1;
+/// The closed segments from one on, or from the first that is here.
+fn closed(source: &DirSource, from: Option<u64>) -> std::io::Result<(u64, u64)> {
+    let from = match from {
+        Some(from) => from,
+        None => source.segments()?.first().copied().unwrap_or(0),
+    };
+    let mut to = from;
+    while is_closed(source, to)? {
+        to += 1;
     }
-    Ok(segment)
+    Ok((from, to))
 }

@@ -67,7 +67,7 @@ impl Accounts for OnDisk {
         };
         let (only, after) = (key(&wanted.token)?, key(&wanted.after)?);
         let (found, next) = match only {
-            Some(only) if !wanted.run.as_ref().is_none_or(|run| *run == only.run) => {
+            Some(only) if wanted.run.as_ref().is_some_and(|run| *run != only.run) => {
                 return Some(Runs::default());
             }
             Some(only) => {
@@ -112,8 +112,11 @@ fn named(by: By, key: &DayKey) -> String {
     }
 }
 
+/// Days that are not kept: the last of them, and what they add up to.
+type Earlier = Option<(String, Sum)>;
+
 /// The next sums by day, and what stands for the days that are not kept.
-fn days(totals: &Totals, after: Option<&DayKey>) -> (Vec<(DayKey, Total)>, Option<(String, Sum)>) {
+fn days(totals: &Totals, after: Option<&DayKey>) -> (Vec<(DayKey, Total)>, Earlier) {
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let rows = totals.days.range((from, Bound::Unbounded)).take(CHUNK);
     let rows = rows.map(|(key, total)| (key.clone(), *total)).collect();

@@ -60,14 +60,7 @@ pub(super) fn check(raw: Option<&raw::Tracing>, at: &At, context: &mut Context<'
     let own = headers::check(raw.headers.as_ref(), &at.key("headers"), context);
     given.retain(|(name, _): &(HeaderName, Secret)| own.iter().all(|(other, _)| other != name));
     given.extend(own);
-    for (key, value) in raw.resource.iter().flat_map(|all| &all.0) {
-        if key.is_empty() || key.len() > MAX_ATTRIBUTE || value.len() > MAX_ATTRIBUTE {
-            let fix = format!("write a key and a value of at most {MAX_ATTRIBUTE} bytes");
-            context.problem(&at.key("resource").key(key), "no attribute", fix);
-        }
-        resource.retain(|(other, _)| other != key);
-        resource.push((key.clone(), value.clone()));
-    }
+    attributes(raw, &mut resource, &at.key("resource"), context);
     let default = timeout.unwrap_or(Duration::from_secs(10));
     let timeout = context.time(&at.key("timeout"), raw.timeout.as_ref(), default, seconds(1, 60));
     let queue = queue.unwrap_or(2048).clamp(1, 1 << 20);
@@ -85,6 +78,18 @@ pub(super) fn check(raw: Option<&raw::Tracing>, at: &At, context: &mut Context<'
         batch: batch.unwrap_or(512).clamp(1, 4096),
         delay: delay.unwrap_or(Duration::from_secs(1)).min(Duration::from_secs(60)),
     })
+}
+
+/// The file's attributes over those that are there.
+fn attributes(raw: &raw::Tracing, all: &mut Vec<(String, String)>, at: &At, context: &mut Context<'_>) {
+    for (key, value) in raw.resource.iter().flat_map(|written| &written.0) {
+        if key.is_empty() || key.len() > MAX_ATTRIBUTE || value.len() > MAX_ATTRIBUTE {
+            let fix = format!("write a key and a value of at most {MAX_ATTRIBUTE} bytes");
+            context.problem(&at.key(key), "no attribute", fix);
+        }
+        all.retain(|(other, _)| other != key);
+        all.push((key.clone(), value.clone()));
+    }
 }
 
 /// `None` after a problem.

@@ -5,7 +5,6 @@
 pub(super) fn section(parent: &str, key: &str) -> Option<&'static str> {
     let server = parent.strip_prefix("/servers/").is_some_and(|id| !id.contains('/'));
     match (parent, key) {
-        ("/audit", "archive") => Some("remove it: closed segments stay where they are; copy them yourself"),
         (_, "quarantine" | "pin") if server => Some("remove it: nothing would act on it"),
         _ => None,
     }

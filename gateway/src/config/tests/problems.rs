@@ -77,7 +77,6 @@ fn shape() {
 
 #[test]
 fn sections_of_later_builds() {
-    root("audit: { archive: { url: 's3://b' } }", &[("2:10", "`archive` is not in this build")]);
     for key in ["pin", "quarantine"] {
         let want = format!("servers.a.{key}: `{key}` is not in this build of Tollgate yet");
         server(&format!("url: https://a/\n{key}: {{}}"), &[("4:5", &want)]);
@@ -99,6 +98,7 @@ fn the_journal() {
     root("audit: { dir: '' }", &[("2:15", "audit.dir: not a path")]);
     root("audit: { instance: ../x }", &[("2:20", "audit.instance: not a log's name")]);
     root("audit: { deployment: 'a b' }", &[("2:22", "audit.deployment: not the name of a deployment")]);
+    root("audit: { archive: { url: 'ftp://a/b' } }", &[("2:26", "audit.archive.url: no object store")]);
     root("audit: { dir: a, guard: a/b }", &[("2:25", "the guard is kept with the journal")]);
     root("audit: { segment: { bytes: 1KiB } }", &[("2:28", "audit.segment.bytes: 1KiB is out of range")]);
     root("audit: { durability: never }", &[("2:22", "audit.durability")]);
@@ -284,7 +284,7 @@ legacy: { until: soon }
             ("7:3", "servers.C: not a server id"),
             ("7:3", "servers.C: neither `url` nor `command`"),
             ("7:8", "servers.C.urll: unknown key `urll`; did you mean `url`?"),
-            ("8:10", "`archive` is not in this build"),
+            ("8:10", "audit.archive: `url` is missing"),
             ("9:28", "keys.seal[1]: a number is not what is needed here"),
             ("10:18", "legacy.until: not a date"),
         ],
