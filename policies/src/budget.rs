@@ -2,7 +2,6 @@
 //! spent. The counting itself is a [`ledger`]; time is passed in.
 
 pub mod ledger;
-pub mod ledger;
 mod notice;
 pub mod past;
 mod period;

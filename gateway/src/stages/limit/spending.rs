@@ -86,7 +86,7 @@ impl Spending {
         for name in self.open.drain(..) {
             self.limiter.leave(&name);
         }
-        let Some(Reserved { ticket, price, amounts, drawn }) = self.reserved.take() else {
+        let Some(Reserved { ticket, price, amounts, drawn, .. }) = self.reserved.take() else {
             return (None, Standing::default());
         };
         let (spent, cost) = match fate {
