@@ -120,6 +120,9 @@ fn metrics(gate: &Gate, snap: &Snapshot, accept: Option<&str>) -> Full {
     if let Some(figures) = gate.book.journal.figures() {
         gate.book.metrics.audit(figures.records, figures.checkpoint_lag.as_secs_f64());
     }
+    if let Some(archive) = gate.book.journal.archive() {
+        gate.book.metrics.archive(archive.lag_segments);
+    }
     match gate.book.metrics.render(accept) {
         Ok(page) => Full::new(StatusCode::OK, page.content_type, page.body),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),

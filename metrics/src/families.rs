@@ -46,6 +46,7 @@ pub(crate) struct Own {
     pub(crate) audit_records: IntCounter,
     pub(crate) audit_lag: Gauge,
     pub(crate) audit_sync: Histogram,
+    pub(crate) archive_lag: IntGauge,
     pub(crate) spans: IntCounterVec,
 }
 
@@ -65,6 +66,10 @@ impl Maker<'_> {
 
     fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, Error> {
         self.register(IntGaugeVec::new(Opts::new(name, help), labels))
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> Result<IntGauge, Error> {
+        self.register(IntGauge::new(name, help))
     }
 
     fn histogram(&self, name: &str, help: &str) -> Result<Histogram, Error> {
@@ -133,8 +138,6 @@ impl Families {
 
 impl Own {
     fn new(m: &Maker<'_>) -> Result<Own, Error> {
-        let inflight = IntGauge::new("tollgate_inflight_calls", "Calls waiting for a server's answer.");
-        let streams = IntGauge::new("tollgate_active_streams", "Event streams open to clients.");
         let records = IntCounter::new("tollgate_audit_records_total", "Records of the journal's log.");
         let lag = "Time since the last checkpoint while there are records without one.";
         let lag = Gauge::new("tollgate_audit_checkpoint_lag_seconds", lag);
@@ -164,8 +167,8 @@ impl Own {
                 "Lists of a server that were read and differed from the one before.",
                 &["server"],
             )?,
-            inflight: m.register(inflight)?,
-            streams: m.register(streams)?,
+            inflight: m.gauge("tollgate_inflight_calls", "Calls waiting for a server's answer.")?,
+            streams: m.gauge("tollgate_active_streams", "Event streams open to clients.")?,
             reloads: m.counters(
                 "tollgate_config_reloads_total",
                 "Configurations read anew while running.",
@@ -174,6 +177,10 @@ impl Own {
             audit_records: m.register(records)?,
             audit_lag: m.register(lag)?,
             audit_sync: m.histogram("tollgate_audit_sync_seconds", "Time of one sync of the journal.")?,
+            archive_lag: m.gauge(
+                "tollgate_audit_archive_lag_segments",
+                "Closed segments of the journal that are not in its archive yet.",
+            )?,
             spans: m.counters(
                 "tollgate_trace_spans_total",
                 "Spans for the trace collector: exported, dropped for want of room, or failed.",

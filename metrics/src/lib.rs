@@ -174,6 +174,11 @@ impl Metrics {
         self.families.own.audit_lag.set(lag_seconds);
     }
 
+    /// Says how many closed segments of the journal wait for the archive.
+    pub fn archive(&self, lag_segments: u64) {
+        self.families.own.archive_lag.set(i64::try_from(lag_segments).unwrap_or(i64::MAX));
+    }
+
     /// Counts spans of traces: `exported`, `dropped` for want of room, or `failed` at the collector.
     pub fn spans(&self, result: &'static str, count: u64) {
         self.families.own.spans.with_label_values(&[result]).inc_by(count);
