@@ -1,4 +1,5 @@
 //! What counting one call costs: with the handles that a call carries, and for comparison one counter found by its labels.
+#![allow(clippy::unwrap_used)]
 
 use std::hint::black_box;
 
