@@ -26,6 +26,7 @@ mod harness;
 mod journal;
 mod journal_archive;
 mod journal_cases;
+mod journal_ends;
 mod journal_faults;
 mod journal_kill;
 mod json;

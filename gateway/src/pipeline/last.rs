@@ -20,6 +20,8 @@ pub(super) enum Said {
     Answer(Final),
     /// Why there is no answer.
     Refusal(Reject),
+    /// What the gateway says itself.
+    Own(Raw),
 }
 
 /// Whose end it is: the closed record, the request's id and the client's era.
@@ -61,6 +63,7 @@ impl Last {
         match said {
             Said::Answer(Final { outcome, status, .. }) => (answer(&ledger, &id, outcome), status),
             Said::Refusal(reject) => (refusal(&reject, &id, era, &ledger), reject.why.status(era)),
+            Said::Own(result) => (own(&result, &id, &ledger), StatusCode::OK),
         }
     }
 }

@@ -11,7 +11,7 @@ use mcp::era::Era;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::last::{self, Ended, Held, Last, Said};
+use super::last::{Ended, Held, Last, Said};
 use super::linger;
 use super::start::Asking;
 use super::tags::Tags;
@@ -227,7 +227,10 @@ impl Live {
             let alarm = parts.ends.map_or(self.quiet, |ends| ends.min(self.quiet));
             let event = tokio::select! {
                 biased;
-                () = parts.entry.cancelled().wait() => return self.cancelled(),
+                () = parts.entry.cancelled().wait() => match self.cancelled() {
+                    Some(step) => return step,
+                    None => continue,
+                },
                 event = parts.exchange.next(alarm) => event,
                 () = parts.closing.cancelled() => {
                     Err(Fault::late(FaultKind::Dropped, "the gateway ended before the answer came"))
@@ -301,17 +304,17 @@ impl Live {
     }
 
     /// The client asked for the end: the server is told by dropping the exchange, and a legacy client that still
-    /// waits on its connection gets what there was.
-    fn cancelled(&mut self) -> Step {
-        let Some(mut parts) = self.parts.take() else { return Step::Silent };
+    /// waits on its connection gets what there was. None while the record of that is not on disk.
+    fn cancelled(&mut self) -> Option<Step> {
+        let Some(mut parts) = self.parts.take() else { return Some(Step::Silent) };
         parts.ledger.partial = parts.screen.partial();
-        parts.ledger.close(Ending::Cancelled);
+        let kept = parts.ledger.finish(Ending::Cancelled, None);
         match (parts.screen.era, parts.via) {
             (Era::Legacy, Via::Http) => {
-                let message = last::own(&parts.screen.cancelled(), &parts.screen.id, &parts.ledger);
-                Step::Final(message, StatusCode::OK)
+                let given = parts.screen.cancelled();
+                self.last(parts, kept, Said::Own(given))
             }
-            _ => Step::Silent,
+            _ => Some(Step::Silent),
         }
     }
 
