@@ -1,11 +1,11 @@
 //! How calls end in the journal: what is told of those that were cancelled, refused afterwards or left.
 
 use audit::entry::{Entry, Kind};
-use serde_json::json;
+use serde_json::{Value, json};
 use tollgate_tests::client::{Client, Legacy, call_params};
 use tollgate_tests::http::Conn;
 use tollgate_tests::peer::Peer;
-use tollgate_tests::scripted::Scripted;
+use tollgate_tests::scripted::{Carrier, Scripted};
 use tollgate_tests::wait::{self, LONG};
 
 use crate::journal::{begin, folder, log, of, records};
@@ -41,4 +41,50 @@ fn z5_the_answer_to_a_cancelled_call_waits_for_its_record_and_names_it() {
         let receipt = &result["_meta"]["dev.tollgate/receipt"];
         assert_eq!(receipt["seq"], outcome.seq.0, "{durability}: {result}");
     }
+}
+
+#[test]
+fn an_answer_that_the_gateway_keeps_back_is_no_failure_of_its_server() {
+    let up = Scripted::json(Peer::modern("up"));
+    let head = "default_task: t\ntasks:\n  t: { allow: [\"*\"], limits: { result_bytes: 100 } }\n";
+    let gateway = begin(&up, head, &folder()).start();
+    let client = gateway.modern().server("up").meta("dev.tollgate/run", "\"r1\"");
+    let big = format!(r#"{{"text":"{}"}}"#, "x".repeat(200));
+    let answer = client.call("echo", &big);
+    assert_eq!(answer.result()["_meta"]["dev.tollgate/refusal"]["reason"], "result_too_large");
+    let entries = records(&log(gateway.dir.path()));
+    let outcome = outcome(&entries);
+    assert_eq!((text(&outcome.outcome), text(&outcome.reason)), ("refused", "result_too_large"));
+    let run: Value = serde_json::from_str(&gateway.admin("/runs/r1").text()).expect("a run");
+    assert_eq!((&run["status"], &run["degraded"]), (&json!("completed"), &json!([])), "{run}");
+    let metrics = gateway.admin("/metrics").text();
+    let failures = metrics.lines().filter(|line| line.starts_with("tollgate_upstream_failures_total"));
+    assert!(failures.clone().all(|line| line.ends_with(" 0")), "{failures:?}");
+}
+
+#[test]
+fn a_call_that_was_left_and_is_answered_badly_says_why_it_failed() {
+    let (go, waits) = std::sync::mpsc::channel::<()>();
+    let waits = std::sync::Mutex::new(waits);
+    let up = Scripted::carried(Peer::legacy("up"), Carrier::Json, move |seen, out| {
+        if seen.is("tools/call") {
+            waits.lock().expect("a lock").recv().ok();
+            out.json(200, seen.rpc().result("[]"));
+        }
+        seen.is("tools/call")
+    });
+    let gateway = begin(&up, "", &folder()).start();
+    let client = Legacy::server(gateway.addr, "up");
+    let request = client.request("tools/call", &call_params("echo", r#"{"text":"x"}"#));
+    let mut conn = Conn::open(gateway.addr);
+    conn.write(&request.wire(&gateway.addr.to_string()));
+    wait::until("the call", || up.count("tools/call") == 1);
+    drop(conn);
+    wait::until("the client to be missed", || gateway.status()["listener"]["departed"] == 1);
+    go.send(()).expect("the server waits");
+    let dir = log(gateway.dir.path());
+    wait::until("the outcome", || !of(&records(&dir), Kind::Outcome).is_empty());
+    let entries = records(&dir);
+    let outcome = outcome(&entries);
+    assert_eq!((text(&outcome.outcome), text(&outcome.reason)), ("failed", "schema_violation"));
 }

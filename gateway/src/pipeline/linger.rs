@@ -14,30 +14,22 @@ pub(super) async fn linger(mut parts: Parts) {
         loop {
             match parts.exchange.next(Instant::now() + KEEP_ALIVE).await {
                 Ok(None | Some(Event::Progress(_) | Event::Log(_))) => {}
-                Ok(Some(Event::Done(answer))) => return Some(Ok(answer)),
-                Err(fault) => return Some(Err(fault)),
+                Ok(Some(Event::Done(answer))) => return Ok(answer),
+                Err(fault) => return Err(fault),
             }
         }
     };
-    let end = tokio::select! {
-        end = timeout(grace, rest) => end,
-        () = token.wait() => Ok(None),
+    let answer = tokio::select! {
+        answer = timeout(grace, rest) => answer.ok(),
+        () = token.wait() => None,
     };
-    if let Ok(Some(end)) = &end {
-        parts.note(end);
-    }
-    let answer = end.map(|end| end.and_then(Result::ok));
-    // What the server did is recorded as done, even though nobody was told.
-    let (ending, result) = match answer {
-        Ok(Some(answer)) => match parts.screen.answer(parts.exchange.permitted(), answer) {
-            Ok(end) => (end.ending, end.result().cloned()),
-            Err(_) => (Ending::Failed, None),
-        },
-        Ok(None) if !token.yet() => (Ending::Failed, None),
-        _ => {
-            parts.ledger.partial = parts.screen.partial();
-            (Ending::Cancelled, None)
-        }
+    let Some(answer) = answer else {
+        parts.ledger.partial = parts.screen.partial();
+        return parts.ledger.close(Ending::Cancelled);
     };
-    drop(parts.ledger.finish(ending, result));
+    // What the server did is recorded as done, even though nobody is told.
+    drop(match parts.end(answer) {
+        Ok(end) => parts.ledger.finish(end.ending, end.result().cloned()),
+        Err(reject) => parts.ledger.fail(&reject),
+    });
 }

@@ -24,7 +24,7 @@ use crate::stages::admit::Via;
 use crate::stages::forward::Exchange;
 use crate::stages::limit;
 use crate::stages::record::Ledger;
-use crate::stages::screen::Screen;
+use crate::stages::screen::{Final, Screen};
 use crate::who::Who;
 
 /// Silence after which a stream is kept alive by a comment; load balancers cut idle ones after a minute or so.
@@ -70,8 +70,17 @@ pub async fn ended(ends: Option<Instant>) {
 }
 
 impl Parts {
+    /// What the client may see of the end, noted for the record.
+    pub(super) fn end(&mut self, answer: Result<Answer, Fault>) -> Result<Final, Reject> {
+        self.note(&answer);
+        match answer {
+            Ok(answer) => self.screen.answer(self.exchange.permitted(), answer),
+            Err(fault) => Err(Reject::fault(&fault, &self.ledger.server)),
+        }
+    }
+
     /// What the call is charged by.
-    pub(super) fn note(&mut self, answer: &Result<Answer, Fault>) {
+    fn note(&mut self, answer: &Result<Answer, Fault>) {
         match answer {
             Ok(answer) => {
                 let price = limit::price_of(self.exchange.permitted());
@@ -275,12 +284,7 @@ impl Live {
     /// The end; none while its record is not on disk.
     fn close(&mut self, answer: Result<Answer, Fault>) -> Option<Step> {
         let Some(mut parts) = self.parts.take() else { return Some(Step::Silent) };
-        parts.note(&answer);
-        let answer = match answer {
-            Ok(answer) => parts.screen.answer(parts.exchange.permitted(), answer),
-            Err(fault) => Err(Reject::fault(&fault, &parts.ledger.server)),
-        };
-        match answer {
+        match parts.end(answer) {
             Ok(end) => {
                 let kept = parts.ledger.finish(end.ending, end.result().cloned());
                 self.last(parts, kept, Said::Answer(end))
@@ -298,8 +302,7 @@ impl Live {
     }
 
     fn fail(&mut self, mut parts: Parts, reject: Reject) -> Option<Step> {
-        parts.ledger.blame(&reject);
-        let kept = parts.ledger.finish(Ending::Failed, None);
+        let kept = parts.ledger.fail(&reject);
         self.last(parts, kept, Said::Refusal(reject))
     }
 
@@ -338,8 +341,8 @@ impl Drop for Live {
             // Its client was too slow to be told.
             let fault =
                 Fault::late(FaultKind::Timeout, "the total time ran out while the client did not read");
-            parts.ledger.blame(&Reject::fault(&fault, &parts.ledger.server));
-            return parts.ledger.close(Ending::Failed);
+            let reject = Reject::fault(&fault, &parts.ledger.server);
+            return drop(parts.ledger.fail(&reject));
         }
         let lost = parts.screen.era == Era::Legacy && parts.via == Via::Http;
         if let (true, Ok(runtime)) = (lost, tokio::runtime::Handle::try_current()) {

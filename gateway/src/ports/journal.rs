@@ -76,7 +76,7 @@ pub enum Ending {
     ToolError,
     /// Answered with a question to a person: the call was not made, and may come again.
     Asked,
-    /// Refused by the gateway.
+    /// Refused by the gateway: before it was sent, or its answer.
     Refused,
     /// The server answered with an error, or not at all.
     Failed,

@@ -244,6 +244,14 @@ impl Ledger {
         drop(self.finish(ending, None));
     }
 
+    /// Closes the record of a call that was sent and of which no answer is passed on: the server failed, or the gateway
+    /// keeps back what it gave.
+    pub fn fail(&mut self, reject: &Reject) -> Kept {
+        self.blame(reject);
+        let ending = if reject.why.is_upstream() { Ending::Failed } else { Ending::Refused };
+        self.finish(ending, None)
+    }
+
     /// Closes the record of a call with its result as the client gets it, before anything of the gateway's own is put
     /// in. What is to be awaited is awaited before the answer leaves.
     pub fn finish(&mut self, ending: Ending, result: Option<Raw>) -> Kept {
