@@ -88,3 +88,25 @@ fn a_call_that_was_left_and_is_answered_badly_says_why_it_failed() {
     let outcome = outcome(&entries);
     assert_eq!((text(&outcome.outcome), text(&outcome.reason)), ("failed", "schema_violation"));
 }
+
+#[test]
+fn z19_lists_beyond_a_callers_share_are_counted_and_answered_all_the_same() {
+    const ASKED: usize = 400;
+    let up = Scripted::json(Peer::modern("up"));
+    let gateway = begin(&up, "", &folder()).start();
+    let client = gateway.modern().server("up");
+    let begun = std::time::Instant::now();
+    for _ in 0..ASKED {
+        assert_eq!(client.send("tools/list", "{}").status, 200);
+    }
+    let seconds = usize::try_from(begun.elapsed().as_secs()).expect("a few") + 2;
+    gateway.sigterm();
+    assert!(gateway.wait(LONG).success(), "{}", gateway.log());
+    let entries = records(&log(gateway.dir.path()));
+    let own = of(&entries, Kind::List).len();
+    assert!(own <= 20 * seconds, "{own} records in {seconds} s");
+    let counted = of(&entries, Kind::DeniedCount);
+    assert!(counted.iter().all(|count| text(&count.reason) == "list_answered"), "{counted:?}");
+    let counted: u64 = counted.iter().filter_map(|count| Some(count.count?.0)).sum();
+    assert_eq!(own + usize::try_from(counted).expect("a number"), ASKED);
+}

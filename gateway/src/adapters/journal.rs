@@ -3,11 +3,11 @@
 
 mod accounts;
 mod figures;
+mod flood;
 mod open;
 mod spans;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use audit::costs::Principal;
@@ -18,7 +18,6 @@ use audit::writer::{self, OutcomeSlot};
 use auth::CertificateName;
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 pub use open::{Place, fork, open};
 
@@ -29,10 +28,11 @@ use crate::ports::journal::{
     Unavailable, Written,
 };
 use crate::who::Who;
+use flood::Flood;
 use spans::Spans;
 
-/// Refusals of one second that get records of their own; more are counted, so that no flood fills the disk.
-const DENIED: u32 = 200;
+/// The reason under which answered lists are counted that get no record of their own.
+const LISTED: &str = "list_answered";
 
 /// The journal of this process.
 pub struct OnDisk {
@@ -40,7 +40,8 @@ pub struct OnDisk {
     spans: Spans,
     strict: bool,
     policy: Digest,
-    denied: Mutex<(Instant, u32)>,
+    denied: Mutex<Flood>,
+    lists: Mutex<Flood>,
     archive: Option<Archiver>,
     syncs: Arc<figures::Syncs>,
 }
@@ -86,16 +87,6 @@ impl OnDisk {
             }
         }
         entry
-    }
-
-    /// Whether another refusal of this second gets a record.
-    fn room(&self) -> bool {
-        let mut denied = self.denied.lock();
-        if denied.0.elapsed() >= Duration::from_secs(1) {
-            *denied = (Instant::now(), 0);
-        }
-        denied.1 = denied.1.saturating_add(1);
-        denied.1 <= DENIED
     }
 }
 
@@ -197,8 +188,12 @@ impl Journal for OnDisk {
 
     async fn note(&self, about: &About<'_>, note: Note<'_>) -> Result<Option<Receipt>, Unavailable> {
         let entry = match note {
-            Note::Denied(reason) if !self.room() => {
+            Note::Denied(reason) if !self.denied.lock().room(&about.who.key) => {
                 self.journal.count_denied(reason);
+                return Ok(None);
+            }
+            Note::List(_) if !self.lists.lock().room(&about.who.key) => {
+                self.journal.count_denied(LISTED);
                 return Ok(None);
             }
             Note::Denied(reason) => Entry {

@@ -15,10 +15,10 @@ use audit::span::DigestKey;
 use audit::verify::{DirSource, epoch_keys};
 use audit::writer::{self, OnFatal, Options, Watch, block_on};
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use super::OnDisk;
 use super::figures::Syncs;
+use super::flood::{DENIED, Flood, LISTS};
 use super::spans::{Spans, Unkept};
 use crate::adapters::archive::{Archiver, Store};
 use crate::config::{Audit, Checked, Durability};
@@ -88,7 +88,8 @@ pub fn open(
         strict: spec.durability == Durability::Strict,
         spans: Spans::new(DigestKey::new(digest)),
         policy,
-        denied: Mutex::new((Instant::now(), 0)),
+        denied: Mutex::new(Flood::new(DENIED)),
+        lists: Mutex::new(Flood::new(LISTS)),
         syncs,
         journal,
     };
