@@ -1,8 +1,6 @@
 //! What one call costs: prices of a server or tool, the reservation before the call and the charge after it. The meter
 //! shows what was measured; the budget is never charged less than what a lying server would have had to reserve.
 
-use serde_json::Value;
-
 use crate::money::{NanoUsd, NoAmount};
 
 /// The prices of a tool. All that are set add up.
@@ -99,23 +97,20 @@ impl Price {
         Cost { meter: NanoUsd::ZERO, charge: self.reservation(), flag: None }
     }
 
-    /// Reads the report out of a result. Amounts may be numbers or decimals in strings.
-    pub fn report(&self, result: &Value) -> Reported {
-        self.report_of(self.reported.as_deref().and_then(|pointer| result.pointer(pointer)))
-    }
-
-    /// Reads the report out of what stands at the pointer.
-    pub fn report_of(&self, value: Option<&Value>) -> Reported {
+    /// Reads the report from the JSON text of what stands at the pointer: a number or a decimal in a string. The text is
+    /// read as it was sent, since no float would keep all its digits.
+    pub fn report(&self, json: Option<&str>) -> Reported {
         if self.reported.is_none() {
             return Reported::NotAsked;
         }
-        let amount = match value {
-            None | Some(Value::Null) => return Reported::Missing,
-            Some(Value::Number(number)) => NanoUsd::parse_up(&number.to_string()),
-            Some(Value::String(text)) => NanoUsd::parse_up(text),
-            Some(_) => Err(NoAmount::NoNumber),
+        let amount = match json.map(str::trim) {
+            None | Some("null") => return Reported::Missing,
+            Some(text) if text.starts_with('"') => {
+                serde_json::from_str::<String>(text).map_err(|_| NoAmount::NoNumber)
+            }
+            Some(text) => Ok(text.to_owned()),
         };
-        amount.map_or_else(Reported::Refused, Reported::Amount)
+        amount.and_then(|text| NanoUsd::parse_up(&text)).map_or_else(Reported::Refused, Reported::Amount)
     }
 }
 
@@ -128,8 +123,6 @@ pub fn is_pointer(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn usd(text: &str) -> NanoUsd {
@@ -163,31 +156,47 @@ mod tests {
     fn l2_a_report_that_is_no_amount_shows_as_0_and_charges_the_reservation() {
         let price = reported();
         for bad in [
-            json!(-1),
-            json!("NaN"),
-            json!(9_223_372_036_854_775_808_u64),
-            json!([1]),
-            json!(-0.5),
-            json!(1e300),
+            "-1",
+            "\"NaN\"",
+            "9223372036854775808",
+            "[1]",
+            "-0.5",
+            "1e300",
+            "true",
+            "{}",
+            "\"\"",
+            "\"\\u0000\"",
         ] {
-            let result = json!({"structuredContent": {"cost": bad}});
-            let reported = price.report(&result);
+            let reported = price.report(Some(bad));
             let cost = price.cost(&Measured { ms: 1, bytes: 1, reported });
             assert_eq!((cost.meter, cost.charge), (NanoUsd::ZERO, usd("0.05")), "{bad}");
             assert!(matches!(cost.flag, Some(Flag::Refused(_))), "{bad}");
         }
-        let cost = price.cost(&Measured { ms: 1, bytes: 1, reported: price.report(&json!({})) });
+        let cost = price.cost(&Measured { ms: 1, bytes: 1, reported: price.report(None) });
         assert_eq!((cost.charge, cost.flag), (usd("0.05"), Some(Flag::Missing)));
     }
 
     #[test]
     fn a_report_is_added_to_the_own_prices() {
         let price = reported();
-        for good in [json!(0.25), json!("0.25"), json!(25e-2)] {
-            let reported = price.report(&json!({"structuredContent": {"cost": good}}));
+        for good in ["0.25", "\"0.25\"", "25e-2", "\"0.2\\u0035\""] {
+            let reported = price.report(Some(good));
             let cost = price.cost(&Measured { ms: 1, bytes: 1, reported });
             assert_eq!((cost.meter, cost.charge, cost.flag), (usd("0.251"), usd("0.251"), None));
         }
+    }
+
+    #[test]
+    fn l2_a_number_keeps_all_its_digits() {
+        let read = |text: &str| match reported().report(Some(text)) {
+            Reported::Amount(amount) => amount.to_string(),
+            other => format!("{other:?}"),
+        };
+        for text in ["99999999.999999999", "999999999.999999999", "0.000000001", "123456789.123456789"] {
+            assert_eq!(read(text), text);
+            assert_eq!(read(&format!("\"{text}\"")), text);
+        }
+        assert_eq!(read("0.1000000000000000055511151231257827"), "0.100000001");
     }
 
     #[test]

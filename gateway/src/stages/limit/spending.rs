@@ -7,7 +7,6 @@ use mcp::json::Raw;
 use policies::budget::ledger::Ticket;
 use policies::budget::{Amounts, Drawn, Standing};
 use policies::price::{Cost, Measured, Price, Reported};
-use serde_json::Value;
 use smallvec::SmallVec;
 
 use crate::ports::journal::Held;
@@ -115,7 +114,7 @@ impl Drop for Spending {
 pub fn reported(price: &Price, result: Option<&Raw>) -> Reported {
     let Some(pointer) = &price.reported else { return Reported::NotAsked };
     let value = result.and_then(|result| pluck(result, pointer));
-    price.report_of(value.and_then(|value| serde_json::from_str::<Value>(value.as_str()).ok()).as_ref())
+    price.report(value.as_ref().map(Raw::as_str))
 }
 
 /// The value at a JSON Pointer (RFC 6901).
@@ -147,5 +146,8 @@ mod tests {
         assert!(matches!(at("/structuredContent/bad"), Reported::Refused(_)));
         assert!(matches!(at("/structuredContent/nan"), Reported::Refused(_)));
         assert_eq!(reported(&Price::default(), Some(&result)), Reported::NotAsked);
+        let result = Raw::parse(Bytes::from(r#"{"usd": 99999999.999999999 }"#), &Limits::ANSWER).unwrap();
+        let exact = NanoUsd::parse("99999999.999999999").unwrap();
+        assert_eq!(reported(&price("/usd"), Some(&result)), Reported::Amount(exact));
     }
 }
