@@ -239,7 +239,15 @@ fn a_run_reads_the_same_on_the_listener_and_from_the_files() {
     assert_eq!(same(&gateway, "r2")["status"], "failed");
     let token = one["pollToken"].as_str().expect("a token");
     assert_eq!(gateway.admin(&format!("/runs/r:1?pollToken={token}")).response(), one);
-    assert_eq!(gateway.admin("/runs/r:1?principal=nobody").status, 404);
+    assert_eq!(gateway.admin("/runs/r:1?limit=1").response(), one);
+    for filter in ["principal=nobody", "task=other"] {
+        assert_eq!(gateway.admin(&format!("/runs/r:1?{filter}")).status, 404);
+        assert_eq!(gateway.admin(&format!("/runs/r:1?pollToken={token}&{filter}")).status, 404);
+    }
+    for path in ["/runs/r2&x", "/runs/r2=x"] {
+        assert_eq!(gateway.admin(path).status, 404, "{path}");
+    }
+    assert_eq!(gateway.admin("/runs/r2?task=a&task=b").status, 400);
     assert_eq!(gateway.admin("/runs/none").status, 404);
     assert_eq!(gateway.admin("/runs/r2?pollToken=nonsense").status, 400);
     // Page by page, each run once.

@@ -20,8 +20,10 @@ const RUNS: (usize, usize) = (100, 500);
 
 /// The answer to a question about costs or runs.
 pub(super) async fn answer(gate: &Arc<Gate>, path: &str, query: Option<&str>) -> Full {
-    let query: HashMap<String, String> =
-        form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect();
+    let query = match parameters(query.unwrap_or_default()) {
+        Ok(query) => query,
+        Err((status, why)) => return super::text(status, why + "\n"),
+    };
     let (gate, path) = (Arc::clone(gate), path.to_owned());
     let asked = tokio::task::spawn_blocking(move || match gate.book.journal.accounts() {
         Some(accounts) => look(accounts, &path, &query),
@@ -40,14 +42,30 @@ fn bad(why: impl Into<String>) -> Refusal {
     (StatusCode::BAD_REQUEST, why.into())
 }
 
+/// The parameters of a query. One that comes twice is refused: nobody could say which of them was meant.
+fn parameters(query: &str) -> Result<HashMap<String, String>, Refusal> {
+    let mut all = HashMap::new();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()).into_owned() {
+        if let Some(name) = all.contains_key(&name).then_some(&name) {
+            return Err(bad(format!("{name:?} is there more than once")));
+        }
+        all.insert(name, value);
+    }
+    Ok(all)
+}
+
+/// A part of a path with its escapes read. No other character means anything there, as it would in a query.
+fn unescaped(part: &str) -> String {
+    let part = part.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
+    form_urlencoded::parse(part.as_bytes()).map(|(name, _)| name.into_owned()).collect()
+}
+
 fn look(accounts: &dyn Accounts, path: &str, query: &HashMap<String, String>) -> Result<String, Refusal> {
     match path.strip_prefix("/runs") {
         None => costs(accounts, query),
         Some("") => runs(accounts, None, query),
         Some(rest) => {
-            // One name, decoded like a value of the query.
-            let run = rest.strip_prefix('/').unwrap_or_default().replace('+', "%2B");
-            let run = form_urlencoded::parse(run.as_bytes()).next().map(|(run, _)| run.into_owned());
+            let run = rest.strip_prefix('/').map(unescaped);
             let run = run.filter(|run| !run.is_empty() && !run.contains('/'));
             let run = run.ok_or_else(|| bad("name one run: /runs/{run}"))?;
             runs(accounts, Some(run), query)
@@ -196,7 +214,7 @@ mod tests {
     }
 
     fn ask(path: &str, query: &str) -> Result<Value, StatusCode> {
-        let query = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let query = parameters(query).map_err(|(status, _)| status)?;
         let said = look(&Three, path, &query).map_err(|(status, _)| status)?;
         Ok(serde_json::from_str(&said).unwrap())
     }
@@ -213,7 +231,7 @@ mod tests {
 
     #[test]
     fn what_is_misspelt_is_refused() {
-        for query in ["by=colour", "by=", "limit=x", "limit=10001", "tasks=a", "skip=-1"] {
+        for query in ["by=colour", "by=", "limit=x", "limit=10001", "tasks=a", "skip=-1", "by=task&by=day"] {
             assert_eq!(ask("/costs", query), Err(StatusCode::BAD_REQUEST), "{query}");
         }
         assert_eq!(ask("/runs", "by=task"), Err(StatusCode::BAD_REQUEST));
@@ -227,7 +245,9 @@ mod tests {
         for path in ["/runs/a:b", "/runs/a%3Ab"] {
             assert_eq!(ask(path, "").unwrap()["run"], "a:b", "{path}");
         }
-        assert_eq!(ask("/runs/a+b", ""), Err(StatusCode::NOT_FOUND));
+        for path in ["/runs/a+b", "/runs/a:b&x", "/runs/a:b=x", "/runs/a:b%00", "/runs/a:b%26", "/runs/%ff"] {
+            assert_eq!(ask(path, ""), Err(StatusCode::NOT_FOUND), "{path}");
+        }
         assert_eq!(ask("/runs", "").unwrap()["runs"][0]["run"], "a:b");
     }
 }

@@ -67,9 +67,7 @@ impl Accounts for OnDisk {
         };
         let (only, after) = (key(&wanted.token)?, key(&wanted.after)?);
         let (found, next) = match only {
-            Some(only) if wanted.run.as_ref().is_some_and(|run| *run != only.run) => {
-                return Some(Runs::default());
-            }
+            Some(only) if !fits(wanted, &only) => return Some(Runs::default()),
             Some(only) => {
                 let run = self.journal.totals(|totals| totals.runs.get(&only).cloned());
                 (run.map(|run| (only, run)).into_iter().collect(), None)
@@ -125,7 +123,13 @@ fn days(totals: &Totals, after: Option<&DayKey>) -> (Vec<(DayKey, Total)>, Earli
     (rows, (!until.is_empty()).then(|| (until.to_string(), Sum { calls, nanousd })))
 }
 
-/// The next runs that are wanted, and the last one looked at when there may be more.
+/// Whether a run is one that is wanted.
+fn fits(wanted: &RunsWanted, key: &RunKey) -> bool {
+    let is = |want: &Option<String>, is: &str| want.as_deref().is_none_or(|want| want == is);
+    is(&wanted.run, &key.run) && is(&wanted.task, &key.task) && is(&wanted.principal, &key.principal.sub)
+}
+
+/// The next runs that are wanted, and behind which run there are more, or may be.
 fn page(
     totals: &Totals,
     wanted: &RunsWanted,
@@ -137,16 +141,20 @@ fn page(
         (None, Some(first)) => Bound::Included(first),
         (None, None) => Bound::Unbounded,
     };
-    let is = |want: &Option<String>, is: &str| want.as_deref().is_none_or(|want| want == is);
-    let mut found = Vec::new();
+    let mut found: Vec<(RunKey, RunTotals)> = Vec::new();
     for (looked, (key, run)) in totals.runs.range((from, Bound::Unbounded)).enumerate() {
-        if !is(&wanted.run, &key.run) {
+        if wanted.run.as_ref().is_some_and(|run| *run != key.run) {
             break;
         }
-        if is(&wanted.task, &key.task) && is(&wanted.principal, &key.principal.sub) {
+        let fits = fits(wanted, key);
+        if fits && found.len() >= wanted.limit {
+            let last = found.last().map(|(key, _)| key.clone());
+            return (found, last);
+        }
+        if fits {
             found.push((key.clone(), run.clone()));
         }
-        if found.len() >= wanted.limit || looked + 1 >= LOOK {
+        if looked + 1 >= LOOK {
             return (found, Some(key.clone()));
         }
     }
@@ -182,6 +190,32 @@ mod tests {
     use auth::Principal as Proven;
 
     use super::*;
+
+    #[test]
+    fn a_page_names_a_next_one_only_if_there_is_another_run() {
+        let key = |run: &'static str, task: &'static str| RunKey {
+            run: run.into(),
+            task: task.into(),
+            principal: Principal { sub: "u".into(), ..Principal::default() },
+        };
+        let mut totals = Totals::default();
+        for (run, task) in [("a", "s"), ("a", "t"), ("b", "t"), ("c", "s")] {
+            totals.runs.insert(key(run, task), RunTotals::default());
+        }
+        let ask = |run: Option<&str>, task: Option<&str>, limit| {
+            let own = |text: Option<&str>| text.map(str::to_owned);
+            let wanted = RunsWanted { run: own(run), task: own(task), limit, ..RunsWanted::default() };
+            let (found, next) = page(&totals, &wanted, None);
+            (found.len(), next)
+        };
+        assert_eq!(ask(Some("a"), None, 1), (1, Some(key("a", "s"))));
+        assert_eq!(ask(Some("a"), None, 2), (2, None));
+        assert_eq!(ask(Some("b"), None, 1), (1, None));
+        assert_eq!(ask(Some("a"), Some("t"), 1), (1, None));
+        assert_eq!(ask(None, Some("t"), 1), (1, Some(key("a", "t"))));
+        assert_eq!(ask(None, Some("t"), 2), (2, None));
+        assert_eq!(ask(None, None, 4), (4, None));
+    }
 
     #[test]
     fn l4_a_principal_of_the_journal_is_counted_under_its_own_name() {
