@@ -124,6 +124,7 @@ fn refusals_and_questions_name_the_tool_as_calls_do_and_hold_the_callers_trace()
     client.call("up__echo", r#"{"text":"x"}"#);
     client.call("up__echo", r#"{"text":"x"}"#);
     client.call("up__none", "{}");
+    client.call("nowhere__echo", "{}");
     let entries = records(&log(gateway.dir.path()));
     let told = |kind: Kind| -> Vec<(&str, &str, &str)> {
         let told = of(&entries, kind);
@@ -131,7 +132,10 @@ fn refusals_and_questions_name_the_tool_as_calls_do_and_hold_the_callers_trace()
     };
     assert_eq!(told(Kind::Question), [("up", "whoami", PARENT)]);
     assert_eq!(told(Kind::Intent), [("up", "echo", PARENT)]);
-    assert_eq!(told(Kind::Denied), [("up", "echo", PARENT), ("", "up__none", PARENT)]);
+    assert_eq!(
+        told(Kind::Denied),
+        [("up", "echo", PARENT), ("up", "none", PARENT), ("", "nowhere__echo", PARENT)]
+    );
 }
 
 #[test]
