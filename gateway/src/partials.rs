@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use lru::LruCache;
-use mcp::json::Raw;
+use mcp::json::{ObjectWriter, Raw};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -57,8 +57,18 @@ impl Partials {
         self.0.lock().put(about.call_id.into(), partial);
     }
 
+    /// What calls of this run had given, as a JSON object by call id; none when nothing is remembered.
+    pub fn told(&self, run: RunOf<'_>) -> Option<String> {
+        let given = self.of(run);
+        let mut calls = ObjectWriter::new();
+        for (call_id, content) in &given {
+            calls.raw(call_id, content);
+        }
+        (!given.is_empty()).then(|| calls.finish().as_str().to_owned())
+    }
+
     /// What calls of this run had given, by call id and the oldest first, for an hour after their ends.
-    pub fn of(&self, run: RunOf<'_>) -> Vec<(Box<str>, Raw)> {
+    fn of(&self, run: RunOf<'_>) -> Vec<(Box<str>, Raw)> {
         let mut table = self.0.lock();
         // None is ever looked up by its id, so the order is that in which they came.
         while table.peek_lru().is_some_and(|(_, partial)| partial.at.elapsed() >= KEPT) {
@@ -95,7 +105,9 @@ mod tests {
         {
             assert_eq!(table.of(other), []);
         }
+        assert_eq!(table.told(run).as_deref(), Some(r#"{"c":{},"b":{}}"#));
         tokio::time::advance(KEPT).await;
+        assert_eq!(table.told(run), None);
         assert_eq!(table.of(run), []);
         for n in 0..=CALLS.get() {
             keep(&n.to_string());

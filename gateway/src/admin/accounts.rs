@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use http::StatusCode;
-use mcp::json::ObjectWriter;
 use policies::money::NanoUsd;
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
@@ -166,13 +165,11 @@ fn amounts(sum: Sum) -> Map<String, Value> {
 /// A run's document, and behind what its hash covers what its cancelled calls had given, as long as that is remembered.
 fn with_partials(document: Document, partials: &Partials) -> String {
     let Document { text, principal, task, run } = document;
-    let given = partials.of(RunOf { principal: &principal, task: &task, run: &run });
-    let Some(open) = text.strip_suffix('}').filter(|_| !given.is_empty()) else { return text };
-    let mut calls = ObjectWriter::new();
-    for (call_id, content) in given {
-        calls.raw(&call_id, &content);
+    let given = partials.told(RunOf { principal: &principal, task: &task, run: &run });
+    match (given, text.strip_suffix('}')) {
+        (Some(given), Some(open)) => format!(r#"{open},"partials":{given}}}"#),
+        _ => text,
     }
-    format!(r#"{open},"partials":{}}}"#, calls.finish().as_str())
 }
 
 fn runs(
