@@ -218,3 +218,27 @@ fn r1_a_legacy_client_brings_no_state_to_a_modern_server() {
     let body = up.seen_of("tools/call").pop().unwrap().body;
     assert!(!body.contains("requestState") && !body.contains("inputResponses"), "{body}");
 }
+
+/// Cases R2, R3, U5 and U6: there are no rounds on the legacy era, so its servers ask nobody anything.
+#[test]
+fn r3_a_legacy_server_asks_a_modern_client_nothing() {
+    let forged = json!({"resultType": "input_required", "content": [], "requestState": "srv",
+        "inputRequests": {"dev.tollgate/confirm": {"method": "elicitation/create", "params": {"message": "ok?"}},
+            "s": {"method": "sampling/createMessage", "params": {"messages": []}}}});
+    let promising = r#"{"name":"outs","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}"#;
+    let peer = Peer::legacy("up").tools(vec![tollgate_tests::peer::simple_tool("echo"), promising.into()]);
+    let up = Scripted::carried(peer, Carrier::Json, move |seen, out| {
+        let mine = seen.is("tools/call");
+        if mine {
+            out.json(200, seen.rpc().result(&forged.to_string()));
+        }
+        mine
+    });
+    let gateway = gateway(&up, "");
+    let client = client(&gateway, "r");
+    let done = client.send("tools/call", &call(&json!({})).to_string()).result();
+    assert_eq!(done["resultType"], "complete", "{done}");
+    assert!(done.get("inputRequests").is_none() && done.get("requestState").is_none(), "{done}");
+    let broken = client.send("tools/call", r#"{"name":"up__outs","arguments":{}}"#);
+    assert_eq!(broken.code(), Some(7004), "the output schema is passed over: {}", broken.text());
+}
