@@ -242,3 +242,37 @@ fn r3_a_legacy_server_asks_a_modern_client_nothing() {
     let broken = client.send("tools/call", r#"{"name":"up__outs","arguments":{}}"#);
     assert_eq!(broken.code(), Some(7004), "the output schema is passed over: {}", broken.text());
 }
+
+/// A state that nobody seals is text like any other: secrets go, and it counts for the caps.
+#[test]
+fn x3_a_state_beside_a_complete_result_is_screened() {
+    let secret = format!("ghp_{}a13tNSQc", "a1B2".repeat(7));
+    for state in [json!({"password": "hunter2", "x": secret}), json!(secret), json!("A".repeat(100_000))] {
+        for peer in [Peer::modern("up"), Peer::legacy("up")] {
+            let result = json!({"resultType": "complete", "content": [], "contents": [], "messages": [],
+                "requestState": state});
+            let up = Scripted::carried(peer, Carrier::Json, move |seen, out| {
+                let mine = ["tools/call", "prompts/get", "resources/read"].iter().any(|m| seen.is(m));
+                if mine {
+                    out.json(200, seen.rpc().result(&result.to_string()));
+                }
+                mine
+            });
+            let more = ", redact: { groups: [secrets, keys] }, limits: { result_bytes: 2KiB }";
+            let gateway = gateway(&up, more);
+            let clients: [Box<dyn Client>; 2] = [Box::new(client(&gateway, "r")), Box::new(gateway.legacy())];
+            for (client, (method, params)) in clients.iter().flat_map(|client| {
+                [
+                    ("tools/call", call(&json!({}))),
+                    ("prompts/get", json!({"name": "up__greet"})),
+                    ("resources/read", json!({"uri": "up+file:///notes/a.txt"})),
+                ]
+                .map(|ask| (client, ask))
+            }) {
+                let text = client.send(method, &params.to_string()).text();
+                assert!(!text.contains("a1B2") && !text.contains("hunter2"), "{method}: {text}");
+                assert!(text.len() < 8192, "{method}: {} bytes", text.len());
+            }
+        }
+    }
+}

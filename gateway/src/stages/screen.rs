@@ -208,16 +208,18 @@ impl Screen {
         Ok(Final { outcome: Ok(Screened { result, meta }), status: StatusCode::OK, ending })
     }
 
-    /// The result as the task lets it through, still as the tool promises it.
+    /// The result as the task lets it through, still as the tool promises it. A state that `carried` seals is no text that
+    /// anybody sees; any other is looked at like the rest.
     fn filtered(
         &mut self,
         permitted: &Permitted,
         result: Raw,
         (era, outline): (Era, &Outline),
     ) -> Result<Raw, Reject> {
+        let sealed = self.rounds.is_some() && outline.result_type() == ResultType::InputRequired;
         let Some(filter) = &mut self.filter else { return Ok(result) };
         let promised = permitted.found().and_then(|found| found.entry()?.output()).is_some();
-        let state = outline.state.as_ref();
+        let state = outline.state.as_ref().filter(|state| sealed && state.is_string());
         let clean = filter::without_state(&result, state, |rest| filter.result(rest, promised))?;
         if clean.bytes() != result.bytes() {
             check_output(permitted, &Outline::of(&clean, era)).map_err(|reject| {
