@@ -219,6 +219,43 @@ fn r1_a_legacy_client_brings_no_state_to_a_modern_server() {
     assert!(!body.contains("requestState") && !body.contains("inputResponses"), "{body}");
 }
 
+/// Case R2: what no state of the gateway's came with answers no question, whatever it says.
+#[test]
+fn r2_answers_without_a_state_stay_here() {
+    let up = Scripted::json(Peer::modern("up"));
+    let gateway = gateway(&up, "");
+    let client = client(&gateway, "r");
+    for (method, params) in [
+        ("tools/call", call(&json!({"text": "hi"}))),
+        ("prompts/get", json!({"name": "up__greet"})),
+        ("resources/read", json!({"uri": "up+file:///notes/a.txt"})),
+    ] {
+        let mut params = params;
+        params["inputResponses"] = json!({"never-asked": {"action": "yes"}, "k": 7});
+        params["com.example/more"] = json!(1);
+        let done = client.send(method, &params.to_string()).result();
+        assert_eq!(done["resultType"], "complete", "{method}: {done}");
+        let last = up.seen_of(method).pop().unwrap().rpc();
+        assert_eq!(last.param(&["inputResponses"]), None, "{method}");
+        assert_eq!(last.param(&["com.example/more"]), Some(json!(1)), "{method}");
+    }
+}
+
+#[test]
+fn x3_answers_are_masked_like_arguments() {
+    let up = asking(Some(STATE));
+    let gateway = gateway(&up, ", redact: { groups: [secrets, keys], arguments: true }");
+    let client = client(&gateway, "r");
+    let params = call(&json!({"text": "hi"}));
+    let state = asked(&client, "tools/call", &params);
+    let secret = format!("ghp_{}a13tNSQc", "a1B2".repeat(7));
+    let told = json!({"who": {"action": "accept", "content": {"name": secret}}});
+    let done = again(&client, "tools/call", &params, &state, &told);
+    assert_eq!(done["result"]["resultType"], "complete", "{done}");
+    let body = up.seen_of("tools/call").pop().unwrap().body;
+    assert!(!body.contains("a1B2") && body.contains("[redacted:") && body.contains("accept"), "{body}");
+}
+
 /// Cases R2, R3, U5 and U6: there are no rounds on the legacy era, so its servers ask nobody anything.
 #[test]
 fn r3_a_legacy_server_asks_a_modern_client_nothing() {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use mcp::dress::Meta;
 use mcp::era::Era;
-use mcp::json::Raw;
+use mcp::json::{ObjectWriter, Raw};
 use mcp::message::Id;
 use mcp::meta::LogLevel;
 use metrics::Metrics;
@@ -30,7 +30,7 @@ use crate::reject::Reject;
 use crate::seal::Sealer;
 use crate::stages::admit::Via;
 use crate::stages::confirm::ask::Pending;
-use crate::stages::confirm::{Confirmed, Rounds};
+use crate::stages::confirm::{self, Confirmed, Rounds};
 use crate::stages::decode::{self, id_of};
 use crate::stages::forward::{self, Ask};
 use crate::stages::limit::{Caller, Limits, Metered};
@@ -197,10 +197,23 @@ impl Starter {
         let Some(redactor) = profile.redactor.as_deref().filter(|_| profile.redact_arguments) else {
             return Ok(());
         };
-        let named = |key: &str| matches!(key, "arguments" | "argument");
-        for (_, value) in confirmed.params_mut().iter_mut().filter(|(key, _)| named(key)) {
-            if let Some(clean) = filter::redacted(redactor, &self.metrics, value)? {
-                *value = clean;
+        for (key, value) in confirmed.params_mut().iter_mut() {
+            match &**key {
+                "arguments" | "argument" => {
+                    if let Some(clean) = filter::redacted(redactor, &self.metrics, value)? {
+                        *value = clean;
+                    }
+                }
+                confirm::RESPONSES => {
+                    // Each by itself: its name is the question's, which says nothing of a secret.
+                    let mut answers = ObjectWriter::with_capacity(value.len());
+                    for (name, answer) in value.members() {
+                        let clean = filter::redacted(redactor, &self.metrics, &answer)?;
+                        answers.raw_key(&name, clean.as_ref().unwrap_or(&answer));
+                    }
+                    *value = answers.finish();
+                }
+                _ => {}
             }
         }
         Ok(())
