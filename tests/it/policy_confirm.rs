@@ -265,3 +265,46 @@ fn a_host_on_stdio_is_asked_on_stdout() {
     let done = host.until_response(&json!(2)).pop().expect("an answer");
     assert_eq!(done["result"]["isError"], false, "{done}");
 }
+
+fn able(gateway: &Gateway, path: &str) -> Legacy {
+    Legacy::with(gateway.addr, path, "2025-11-25", json!({"elicitation": {}}))
+}
+
+/// Who is asked takes nobody's place: others are served, and no caller has more questions open than calls.
+#[test]
+fn open_questions_take_nobodys_place_and_are_bounded() {
+    let up = Scripted::json(Peer::modern("up"));
+    let head = "limits: { requests: 3 }\ndefault_task: t\ntasks:\n  t: { allow: [\"up__*\"], confirm: always }\n  \
+                c: { allow: [\"up__*\"], confirm: always, limits: { concurrency: 2 } }\n  u: { allow: [\"up__*\"] }\n";
+    let gateway = Gateway::start(&yaml(head, &[http("up", &up, "")]));
+    let careful = able(&gateway, "/tasks/c/mcp");
+    let (first, second) = (questioned(&careful), questioned(&careful));
+    let third = careful.call("up__echo", "{}").response();
+    assert_eq!(*reason(&third), json!("concurrency"), "{third}");
+    let (easy, other) = (able(&gateway, "/mcp"), gateway.modern().at("/tasks/u/mcp"));
+    let last = questioned(&easy);
+    let full = easy.call("up__echo", "{}");
+    assert_eq!(full.status, 503, "{}", full.text());
+    // Three places, three questions, and a place for everybody else.
+    assert_eq!(other.call("up__echo", "{}").result()["isError"], false);
+    for (client, (mut stream, id)) in [(&careful, first), (&careful, second), (&easy, last)] {
+        respond(client, &id, &json!({"action": "accept"}));
+        let done = stream.message(LONG).expect("an answer");
+        assert_eq!(done["result"]["isError"], false, "{done}");
+    }
+    assert_eq!(up.seen_of("tools/call").len(), 4);
+}
+
+/// A question that no stream is left for is not waited on.
+#[test]
+fn a_question_that_cannot_be_shown_is_no_question() {
+    let up = Scripted::json(Peer::modern("up"));
+    let head =
+        "limits: { streams: 1 }\ndefault_task: t\ntasks:\n  t: { allow: [\"up__*\"], confirm: always }\n";
+    let gateway = Gateway::start(&yaml(head, &[http("up", &up, "")]));
+    let client = able(&gateway, "/mcp");
+    let _held = questioned(&client);
+    let full = client.call("up__echo", "{}");
+    assert_eq!(full.status, 503, "{}", full.text());
+    assert_eq!(up.seen_of("tools/call").len(), 0);
+}

@@ -192,6 +192,13 @@ impl Live {
         }
     }
 
+    /// What was given out reaches nobody: a question among it is not waited for.
+    pub fn unheard(&self) {
+        if let Some(asking) = &self.asking {
+            asking.unheard.cancel();
+        }
+    }
+
     /// What names the call in the answer.
     pub fn tags(&mut self) -> &mut Tags {
         &mut self.tags
