@@ -308,3 +308,54 @@ fn a_question_that_cannot_be_shown_is_no_question() {
     assert_eq!(full.status, 503, "{}", full.text());
     assert_eq!(up.seen_of("tools/call").len(), 0);
 }
+
+/// A lost connection is no cancellation: the answer may come on another, for as long as calls outlive theirs.
+#[test]
+fn l9_a_question_outlives_its_legacy_connection_for_the_grace() {
+    let up = Scripted::json(Peer::modern("up"));
+    let open = |gateway: &Gateway| {
+        let text = gateway.admin("/metrics").text();
+        text.lines().any(|line| line == "tollgate_active_streams 1")
+    };
+    for (grace, made) in [("60s", true), ("0s", false)] {
+        let head = format!(
+            "legacy: {{ resume_grace: {grace} }}\ndefault_task: t\ntasks:\n  t: {{ allow: [\"up__*\"], confirm: always }}\n"
+        );
+        let gateway = Gateway::start(&yaml(&head, &[http("up", &up, "")]));
+        let client = able(&gateway, "/mcp");
+        let (stream, id) = questioned(&client);
+        assert!(open(&gateway));
+        drop(stream);
+        tollgate_tests::wait::within(LONG, "the loss is seen", || !open(&gateway));
+        let before = up.seen_of("tools/call").len();
+        respond(&client, &id, &json!({"action": "accept"}));
+        if made {
+            let sent = || up.seen_of("tools/call").len() == before + 1;
+            tollgate_tests::wait::within(LONG, "the call is made", sent);
+        } else {
+            gateway.legacy().names("tools/list");
+            assert_eq!(up.seen_of("tools/call").len(), before);
+        }
+    }
+}
+
+/// Whoever can't answer any more is not waited for.
+#[test]
+fn an_open_question_ends_with_stdin() {
+    let up = Scripted::json(Peer::modern("up"));
+    let mut host = Host::start(&configuration(&up, ""));
+    let greeting = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "h", "version": "1"}}});
+    host.send(&greeting.to_string());
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "up__echo", "arguments": {}}});
+    host.send(&call.to_string());
+    let mut messages = std::iter::from_fn(|| host.message(LONG));
+    assert!(messages.any(|message| message["method"] == "elicitation/create"), "a question");
+    let start = std::time::Instant::now();
+    host.close();
+    let refused = host.until_response(&json!(2)).pop().expect("an answer");
+    assert_eq!(*reason(&refused), json!("confirm_declined"));
+    assert!(host.wait(LONG).success());
+    assert!(start.elapsed().as_secs() < 8, "the whole grace was waited for: {:?}", start.elapsed());
+    assert_eq!(up.seen_of("tools/call").len(), 0);
+}

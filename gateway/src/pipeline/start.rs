@@ -129,6 +129,7 @@ impl Starter {
             outlook: ledger.outlook(),
             cancelled: taken.entry.cancelled().clone(),
             closing: self.closing.clone(),
+            grace: self.grace,
             id: client,
             era,
             via,
@@ -249,6 +250,8 @@ pub struct Asking {
     pub cancelled: Cancelled,
     /// Tells when the process ends.
     pub closing: CancellationToken,
+    /// How long it outlives a lost legacy connection.
+    pub grace: Duration,
     /// The call's id.
     pub id: Id,
     /// The client's era.
