@@ -162,12 +162,14 @@ impl Catalog {
 
 fn fill(page: &mut Page, ask: &Ask<'_>, member: &Arc<Member>, manifest: &Manifest, start: usize) {
     for (at, entry) in manifest.entries.iter().enumerate().skip(start) {
+        if !(ask.visible)(member, entry) {
+            continue;
+        }
+        // A next page is one with something on it: an empty one would tell of what is hidden.
         if page.entries.len() >= ask.size {
             page.next = Some(Position { server: member.spec.id.clone(), at });
             return;
         }
-        if (ask.visible)(member, entry) {
-            page.entries.push(entry.for_client(ask.kind, ask.era, ask.only.is_some()));
-        }
+        page.entries.push(entry.for_client(ask.kind, ask.era, ask.only.is_some()));
     }
 }

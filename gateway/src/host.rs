@@ -94,6 +94,8 @@ impl Reading {
             () = self.read(&snap, &mut running, (&admitted, &party), input) => false,
             () = draining.cancelled() => true,
         };
+        // Nothing is read any more, so no question is answered any more.
+        self.gate.questions.close();
         announcer.shutdown().await;
         let grace = if told { snap.config.drain } else { GRACE };
         let last = async { while running.join_next().await.is_some() {} };

@@ -12,6 +12,7 @@ pub mod tags;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -22,6 +23,7 @@ use mcp::method;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use self::live::Live;
 use self::start::Starter;
@@ -29,7 +31,8 @@ use crate::answers;
 use crate::gate::{Gate, Host, Snapshot};
 use crate::inflight::Entry;
 use crate::ports::journal::{Ending, Note};
-use crate::reject::Reject;
+use crate::questions::{Asked, Full, Most, Open};
+use crate::reject::{Reject, Why};
 use crate::stages::admit::Via;
 use crate::stages::authorize;
 use crate::stages::confirm::ask::Pending;
@@ -79,7 +82,7 @@ enum Checked {
     /// A person is asked, and the client calls again.
     Again(Raw),
     /// A person is asked while the call waits.
-    Wait(Box<Pending>),
+    Wait(Box<Pending>, Open),
 }
 
 impl Gate {
@@ -144,8 +147,8 @@ impl Gate {
                         let parts = Starter::new(self, snap).call(*taken, *metered, ledger);
                         return Outcome::Live(Box::new(Live::new(parts)));
                     }
-                    Ok(Checked::Wait(pending)) => {
-                        let asking = Starter::new(self, snap).ask(*taken, *pending, ledger);
+                    Ok(Checked::Wait(pending, open)) => {
+                        let asking = Starter::new(self, snap).ask(*taken, (*pending, open), ledger);
                         return Outcome::Live(Box::new(Live::asking(asking)));
                     }
                     Ok(Checked::Again(result)) => {
@@ -210,14 +213,40 @@ impl Gate {
                 Ok(Checked::Again(result))
             }
             Next::Wait(pending) => {
+                let open = self.question(snap, bound)?;
                 ledger.note(Note::Question).await?;
-                Ok(Checked::Wait(pending))
+                Ok(Checked::Wait(pending, open))
             }
             Next::Go(confirmed) => {
                 let metered = Starter::new(self, snap).metered(taken, *confirmed, ledger).await?;
                 Ok(Checked::Call(Box::new(metered)))
             }
         }
+    }
+
+    /// Opens a question to a legacy caller, before it is asked, so that the quickest answer finds it. Nobody is asked more
+    /// at once than they may do at once.
+    fn question(&self, snap: &Snapshot, bound: &Bound) -> Result<Open, Reject> {
+        let party = &bound.identified.party;
+        let who = Caller { party, run: &bound.run }.who();
+        let calls = party.profile.rates.concurrency(&who).map(|(_, most)| most);
+        let most = Most {
+            task: calls.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX),
+            all: snap.config.limits.requests,
+        };
+        let id = Id::from_raw(&Raw::from_str_value(&format!("tollgate-{}", Uuid::now_v7().simple())));
+        let id = id.unwrap_or_else(|| Id::from_number(0));
+        let asked = Asked { principal: party.who.owner, session: bound.conversation, task: party.task() };
+        self.questions.open(&asked, id, &most).map_err(|full| match full {
+            Full::Caller(most) => {
+                let text = format!(
+                    "{most} calls of yours wait for a person's answer, and no more are allowed at once. Wait for one \
+                     to be answered."
+                );
+                Reject::new(Why::Concurrency, text).after(Duration::from_secs(1))
+            }
+            Full::All => limit::busy(),
+        })
     }
 
     async fn local(

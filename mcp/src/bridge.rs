@@ -48,11 +48,12 @@ fn without_own(object: &Raw) -> Raw {
 
 /// A server's result as a client of this era gets it. Modern: `resultType` is there (`complete` unless the server says
 /// otherwise), and complete results of `server/discover`, lists and `resources/read` carry `ttlMs` (the smaller of the
-/// server's and `cache`'s) and `cacheScope: "private"`. Legacy: a modern server's protocol fields go, and structured content
+/// server's and `cache`'s) and `cacheScope: "private"`; a legacy server's words that only mean something on the modern era go,
+/// since they must not begin to mean it on the way. Legacy: a modern server's protocol fields go, and structured content
 /// that is no object becomes text. Always: `_meter` and `dev.tollgate/*` that a server sends go.
 pub fn to_client(client: Era, server: Era, method: &str, result: &Raw, cache: Cache) -> Raw {
     match client {
-        Era::Modern => to_modern(method, result, cache),
+        Era::Modern => to_modern(server, method, result, cache),
         Era::Legacy => to_legacy(server, method, result),
     }
 }
@@ -78,13 +79,16 @@ fn common(member: &Member<'_>) -> Edit {
     Edit::Keep
 }
 
-fn to_modern(method: &str, result: &Raw, cache: Cache) -> Raw {
-    let cached = method::cacheable(method) && result_type(result) == ResultType::Complete;
+fn to_modern(server: Era, method: &str, result: &Raw, cache: Cache) -> Raw {
+    let legacy = server == Era::Legacy;
+    let complete = legacy || result_type(result) == ResultType::Complete;
+    let cached = method::cacheable(method) && complete;
     let hinted = method::cacheable(method);
     let limit = i64::try_from(cache.ttl_ms).unwrap_or(i64::MAX);
     let (mut typed, mut timed, mut scoped) = (false, false, false);
     let private = || Raw::from_str_value("private");
     let body = result.edit(&[], |member| match member.name().as_ref() {
+        "resultType" | "inputRequests" | "requestState" if legacy => Edit::Drop,
         "resultType" => {
             typed = true;
             Edit::Keep

@@ -92,6 +92,25 @@ fn server_cursors_are_followed_to_the_end_and_ours_are_sealed() {
     assert_eq!(gateway.modern().server("up").names("tools/list").len(), 4);
 }
 
+/// A cursor to an empty page would tell that more is there than the caller may see.
+#[test]
+fn t1_what_is_hidden_makes_no_page() {
+    let up = Scripted::json(Peer::modern("up").tools(tools("t", 6)));
+    let other = Scripted::json(Peer::modern("other").tools(tools("o", 3)));
+    let first = "\"up__t000\", \"up__t001\"";
+    for (allow, want) in [(first, 1), ("\"up__t000\", \"up__t001\", \"other__o002\"", 2), ("\"up__t005\"", 1)]
+    {
+        let head =
+            format!("lists: {{ page_size: 2 }}\ndefault_task: t\ntasks:\n  t: {{ allow: [{allow}] }}\n");
+        let gateway = Gateway::start(&yaml(&head, &[http("up", &up, ""), http("other", &other, "")]));
+        for client in [Box::new(gateway.modern()) as Box<dyn Client>, Box::new(gateway.legacy())] {
+            let pages = pages(&*client, "tools/list", "tools");
+            assert_eq!(pages.len(), want, "{allow}: {pages:?}");
+            assert!(pages.iter().all(|page| !page.is_empty()), "{allow}: {pages:?}");
+        }
+    }
+}
+
 #[test]
 fn a23_foreign_and_altered_cursors_are_refused() {
     let up = Scripted::json(Peer::modern("up").tools(tools("t", 20)));

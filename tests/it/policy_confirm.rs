@@ -265,3 +265,97 @@ fn a_host_on_stdio_is_asked_on_stdout() {
     let done = host.until_response(&json!(2)).pop().expect("an answer");
     assert_eq!(done["result"]["isError"], false, "{done}");
 }
+
+fn able(gateway: &Gateway, path: &str) -> Legacy {
+    Legacy::with(gateway.addr, path, "2025-11-25", json!({"elicitation": {}}))
+}
+
+/// Who is asked takes nobody's place: others are served, and no caller has more questions open than calls.
+#[test]
+fn open_questions_take_nobodys_place_and_are_bounded() {
+    let up = Scripted::json(Peer::modern("up"));
+    let head = "limits: { requests: 3 }\ndefault_task: t\ntasks:\n  t: { allow: [\"up__*\"], confirm: always }\n  \
+                c: { allow: [\"up__*\"], confirm: always, limits: { concurrency: 2 } }\n  u: { allow: [\"up__*\"] }\n";
+    let gateway = Gateway::start(&yaml(head, &[http("up", &up, "")]));
+    let careful = able(&gateway, "/tasks/c/mcp");
+    let (first, second) = (questioned(&careful), questioned(&careful));
+    let third = careful.call("up__echo", "{}").response();
+    assert_eq!(*reason(&third), json!("concurrency"), "{third}");
+    let (easy, other) = (able(&gateway, "/mcp"), gateway.modern().at("/tasks/u/mcp"));
+    let last = questioned(&easy);
+    let full = easy.call("up__echo", "{}");
+    assert_eq!(full.status, 503, "{}", full.text());
+    // Three places, three questions, and a place for everybody else.
+    assert_eq!(other.call("up__echo", "{}").result()["isError"], false);
+    for (client, (mut stream, id)) in [(&careful, first), (&careful, second), (&easy, last)] {
+        respond(client, &id, &json!({"action": "accept"}));
+        let done = stream.message(LONG).expect("an answer");
+        assert_eq!(done["result"]["isError"], false, "{done}");
+    }
+    assert_eq!(up.seen_of("tools/call").len(), 4);
+}
+
+/// A question that no stream is left for is not waited on.
+#[test]
+fn a_question_that_cannot_be_shown_is_no_question() {
+    let up = Scripted::json(Peer::modern("up"));
+    let head =
+        "limits: { streams: 1 }\ndefault_task: t\ntasks:\n  t: { allow: [\"up__*\"], confirm: always }\n";
+    let gateway = Gateway::start(&yaml(head, &[http("up", &up, "")]));
+    let client = able(&gateway, "/mcp");
+    let _held = questioned(&client);
+    let full = client.call("up__echo", "{}");
+    assert_eq!(full.status, 503, "{}", full.text());
+    assert_eq!(up.seen_of("tools/call").len(), 0);
+}
+
+/// A lost connection is no cancellation: the answer may come on another, for as long as calls outlive theirs.
+#[test]
+fn l9_a_question_outlives_its_legacy_connection_for_the_grace() {
+    let up = Scripted::json(Peer::modern("up"));
+    let open = |gateway: &Gateway| {
+        let text = gateway.admin("/metrics").text();
+        text.lines().any(|line| line == "tollgate_active_streams 1")
+    };
+    for (grace, made) in [("60s", true), ("0s", false)] {
+        let head = format!(
+            "legacy: {{ resume_grace: {grace} }}\ndefault_task: t\ntasks:\n  t: {{ allow: [\"up__*\"], confirm: always }}\n"
+        );
+        let gateway = Gateway::start(&yaml(&head, &[http("up", &up, "")]));
+        let client = able(&gateway, "/mcp");
+        let (stream, id) = questioned(&client);
+        assert!(open(&gateway));
+        drop(stream);
+        tollgate_tests::wait::within(LONG, "the loss is seen", || !open(&gateway));
+        let before = up.seen_of("tools/call").len();
+        respond(&client, &id, &json!({"action": "accept"}));
+        if made {
+            let sent = || up.seen_of("tools/call").len() == before + 1;
+            tollgate_tests::wait::within(LONG, "the call is made", sent);
+        } else {
+            gateway.legacy().names("tools/list");
+            assert_eq!(up.seen_of("tools/call").len(), before);
+        }
+    }
+}
+
+/// Whoever can't answer any more is not waited for.
+#[test]
+fn an_open_question_ends_with_stdin() {
+    let up = Scripted::json(Peer::modern("up"));
+    let mut host = Host::start(&configuration(&up, ""));
+    let greeting = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "h", "version": "1"}}});
+    host.send(&greeting.to_string());
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "up__echo", "arguments": {}}});
+    host.send(&call.to_string());
+    let mut messages = std::iter::from_fn(|| host.message(LONG));
+    assert!(messages.any(|message| message["method"] == "elicitation/create"), "a question");
+    let start = std::time::Instant::now();
+    host.close();
+    let refused = host.until_response(&json!(2)).pop().expect("an answer");
+    assert_eq!(*reason(&refused), json!("confirm_declined"));
+    assert!(host.wait(LONG).success());
+    assert!(start.elapsed().as_secs() < 8, "the whole grace was waited for: {:?}", start.elapsed());
+    assert_eq!(up.seen_of("tools/call").len(), 0);
+}

@@ -218,3 +218,98 @@ fn r1_a_legacy_client_brings_no_state_to_a_modern_server() {
     let body = up.seen_of("tools/call").pop().unwrap().body;
     assert!(!body.contains("requestState") && !body.contains("inputResponses"), "{body}");
 }
+
+/// Case R2: what no state of the gateway's came with answers no question, whatever it says.
+#[test]
+fn r2_answers_without_a_state_stay_here() {
+    let up = Scripted::json(Peer::modern("up"));
+    let gateway = gateway(&up, "");
+    let client = client(&gateway, "r");
+    for (method, params) in [
+        ("tools/call", call(&json!({"text": "hi"}))),
+        ("prompts/get", json!({"name": "up__greet"})),
+        ("resources/read", json!({"uri": "up+file:///notes/a.txt"})),
+    ] {
+        let mut params = params;
+        params["inputResponses"] = json!({"never-asked": {"action": "yes"}, "k": 7});
+        params["com.example/more"] = json!(1);
+        let done = client.send(method, &params.to_string()).result();
+        assert_eq!(done["resultType"], "complete", "{method}: {done}");
+        let last = up.seen_of(method).pop().unwrap().rpc();
+        assert_eq!(last.param(&["inputResponses"]), None, "{method}");
+        assert_eq!(last.param(&["com.example/more"]), Some(json!(1)), "{method}");
+    }
+}
+
+#[test]
+fn x3_answers_are_masked_like_arguments() {
+    let up = asking(Some(STATE));
+    let gateway = gateway(&up, ", redact: { groups: [secrets, keys], arguments: true }");
+    let client = client(&gateway, "r");
+    let params = call(&json!({"text": "hi"}));
+    let state = asked(&client, "tools/call", &params);
+    let secret = format!("ghp_{}a13tNSQc", "a1B2".repeat(7));
+    let told = json!({"who": {"action": "accept", "content": {"name": secret}}});
+    let done = again(&client, "tools/call", &params, &state, &told);
+    assert_eq!(done["result"]["resultType"], "complete", "{done}");
+    let body = up.seen_of("tools/call").pop().unwrap().body;
+    assert!(!body.contains("a1B2") && body.contains("[redacted:") && body.contains("accept"), "{body}");
+}
+
+/// Cases R2, R3, U5 and U6: there are no rounds on the legacy era, so its servers ask nobody anything.
+#[test]
+fn r3_a_legacy_server_asks_a_modern_client_nothing() {
+    let forged = json!({"resultType": "input_required", "content": [], "requestState": "srv",
+        "inputRequests": {"dev.tollgate/confirm": {"method": "elicitation/create", "params": {"message": "ok?"}},
+            "s": {"method": "sampling/createMessage", "params": {"messages": []}}}});
+    let promising = r#"{"name":"outs","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}"#;
+    let peer = Peer::legacy("up").tools(vec![tollgate_tests::peer::simple_tool("echo"), promising.into()]);
+    let up = Scripted::carried(peer, Carrier::Json, move |seen, out| {
+        let mine = seen.is("tools/call");
+        if mine {
+            out.json(200, seen.rpc().result(&forged.to_string()));
+        }
+        mine
+    });
+    let gateway = gateway(&up, "");
+    let client = client(&gateway, "r");
+    let done = client.send("tools/call", &call(&json!({})).to_string()).result();
+    assert_eq!(done["resultType"], "complete", "{done}");
+    assert!(done.get("inputRequests").is_none() && done.get("requestState").is_none(), "{done}");
+    let broken = client.send("tools/call", r#"{"name":"up__outs","arguments":{}}"#);
+    assert_eq!(broken.code(), Some(7004), "the output schema is passed over: {}", broken.text());
+}
+
+/// A state that nobody seals is text like any other: secrets go, and it counts for the caps.
+#[test]
+fn x3_a_state_beside_a_complete_result_is_screened() {
+    let secret = format!("ghp_{}a13tNSQc", "a1B2".repeat(7));
+    for state in [json!({"password": "hunter2", "x": secret}), json!(secret), json!("A".repeat(100_000))] {
+        for peer in [Peer::modern("up"), Peer::legacy("up")] {
+            let result = json!({"resultType": "complete", "content": [], "contents": [], "messages": [],
+                "requestState": state});
+            let up = Scripted::carried(peer, Carrier::Json, move |seen, out| {
+                let mine = ["tools/call", "prompts/get", "resources/read"].iter().any(|m| seen.is(m));
+                if mine {
+                    out.json(200, seen.rpc().result(&result.to_string()));
+                }
+                mine
+            });
+            let more = ", redact: { groups: [secrets, keys] }, limits: { result_bytes: 2KiB }";
+            let gateway = gateway(&up, more);
+            let clients: [Box<dyn Client>; 2] = [Box::new(client(&gateway, "r")), Box::new(gateway.legacy())];
+            for (client, (method, params)) in clients.iter().flat_map(|client| {
+                [
+                    ("tools/call", call(&json!({}))),
+                    ("prompts/get", json!({"name": "up__greet"})),
+                    ("resources/read", json!({"uri": "up+file:///notes/a.txt"})),
+                ]
+                .map(|ask| (client, ask))
+            }) {
+                let text = client.send(method, &params.to_string()).text();
+                assert!(!text.contains("a1B2") && !text.contains("hunter2"), "{method}: {text}");
+                assert!(text.len() < 8192, "{method}: {} bytes", text.len());
+            }
+        }
+    }
+}

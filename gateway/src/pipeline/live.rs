@@ -201,6 +201,13 @@ impl Live {
         }
     }
 
+    /// What was given out reaches nobody: a question among it is not waited for.
+    pub fn unheard(&self) {
+        if let Some(asking) = &self.asking {
+            asking.unheard.cancel();
+        }
+    }
+
     /// What names the call in the answer.
     pub fn tags(&mut self) -> &mut Tags {
         &mut self.tags
@@ -335,6 +342,14 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
+        if let Some(asking) = self.asking.take() {
+            // Only a question that has left can be answered, on whatever connection.
+            let lost = asking.era == Era::Legacy && asking.via == Via::Http && asking.question.is_none();
+            if let (true, Ok(runtime)) = (lost, tokio::runtime::Handle::try_current()) {
+                runtime.spawn(linger::asked(asking));
+            }
+            return;
+        }
         let Some(mut parts) = self.parts.take() else { return };
         parts.ledger.partial = parts.screen.partial();
         if parts.exchange.end() <= Instant::now() {

@@ -154,6 +154,7 @@ pub async fn first(mut call: Live, gone: &CancellationToken, gate: &Gate) -> Rep
         if let Ok(place) = Arc::clone(&gate.streams).try_acquire_owned() {
             return live(call, first, (place, Gauge::stream(&gate.book.metrics))).into();
         }
+        call.unheard();
     }
 }
 

@@ -9,13 +9,13 @@ use bytes::Bytes;
 use http::StatusCode;
 use mcp::dress::Meta;
 use mcp::era::Era;
-use mcp::json::Raw;
+use mcp::json::{ObjectWriter, Raw};
 use mcp::message::Id;
 use mcp::meta::LogLevel;
 use metrics::Metrics;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use super::live::{self, Gauge, Parts};
 use super::tags::Tags;
@@ -25,15 +25,15 @@ use crate::inflight::Cancelled;
 use crate::ports::clock::Clock;
 use crate::ports::upstream::{Fault, FaultKind};
 use crate::profiles::Profile;
-use crate::questions::{Open, Questions};
+use crate::questions::Open;
 use crate::reject::Reject;
 use crate::seal::Sealer;
 use crate::stages::admit::Via;
 use crate::stages::confirm::ask::Pending;
-use crate::stages::confirm::{Confirmed, Rounds};
+use crate::stages::confirm::{self, Confirmed, Rounds};
 use crate::stages::decode::{self, id_of};
 use crate::stages::forward::{self, Ask};
-use crate::stages::limit::{Caller, Limits, Metered};
+use crate::stages::limit::{self, Caller, Limits, Metered};
 use crate::stages::record::Ledger;
 use crate::stages::record::dress::Outlook;
 use crate::stages::screen::Screen;
@@ -46,7 +46,7 @@ pub(super) struct Starter {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     sealer: Sealer,
-    questions: Questions,
+    places: Arc<Semaphore>,
     closing: CancellationToken,
     grace: Duration,
     stream_grace: Duration,
@@ -59,7 +59,7 @@ impl Starter {
             clock: Arc::clone(&gate.clock),
             metrics: Arc::clone(&gate.book.metrics),
             sealer: snap.sealer.clone(),
-            questions: gate.questions.clone(),
+            places: Arc::clone(&gate.places),
             closing: gate.closing.clone(),
             grace: snap.config.legacy.resume_grace,
             stream_grace: snap.config.auth.stream_grace,
@@ -116,26 +116,26 @@ impl Starter {
     }
 
     /// Takes a legacy call on that a person is asked about first.
-    pub(super) fn ask(self, taken: Taken, pending: Pending, ledger: Ledger) -> Asking {
-        let id = Id::from_raw(&Raw::from_str_value(&format!("tollgate-{}", Uuid::now_v7().simple())));
-        let id = id.unwrap_or_else(|| Id::from_number(0));
-        let principal = taken.bound.identified.party.who.owner;
-        // Open before it is asked, so that the quickest answer finds it.
-        let open = self.questions.open(principal, taken.bound.conversation, id.clone());
+    pub(super) fn ask(self, mut taken: Taken, (pending, open): (Pending, Open), ledger: Ledger) -> Asking {
+        // A person takes minutes, in which others are served: the place is taken anew when the call goes on.
+        taken.place = None;
         let (era, via) = (taken.bound.identified.decoded.era, taken.bound.identified.decoded.admitted.via);
         let profile = &taken.bound.identified.party.profile;
         let end = ledger.started() + forward::times(pending.permitted.target(), profile).1;
+        let unheard = CancellationToken::new();
         let client = id_of(&taken.bound.identified.decoded.message).unwrap_or_else(|| Id::from_number(0));
         Asking {
-            question: Some(pending.request(&id)),
+            question: Some(pending.request(open.id())),
             outlook: ledger.outlook(),
             cancelled: taken.entry.cancelled().clone(),
             closing: self.closing.clone(),
+            grace: self.grace,
             id: client,
             era,
             via,
             end,
-            rest: Box::pin(self.rest(taken, pending, ledger, (open, end))),
+            unheard: unheard.clone(),
+            rest: Box::pin(self.rest(taken, pending, ledger, (open, end, unheard))),
         }
     }
 
@@ -144,11 +144,18 @@ impl Starter {
         mut taken: Taken,
         pending: Pending,
         mut ledger: Ledger,
-        (open, end): (Open, Instant),
+        (open, end, unheard): (Open, Instant, CancellationToken),
     ) -> Result<Parts, (Bytes, StatusCode)> {
-        let confirmed = self.agreed(pending, open, (end, &ledger.server)).await;
+        let confirmed = tokio::select! {
+            biased;
+            () = unheard.cancelled() => Err(limit::busy()),
+            confirmed = self.agreed(pending, open, (end, &ledger.server)) => confirmed,
+        };
         let metered = match confirmed {
-            Ok(confirmed) => self.metered(&mut taken, confirmed, &mut ledger).await,
+            Ok((confirmed, place)) => {
+                taken.place = Some(place);
+                self.metered(&mut taken, confirmed, &mut ledger).await
+            }
             Err(reject) => Err(reject),
         };
         match metered {
@@ -168,8 +175,12 @@ impl Starter {
         pending: Pending,
         open: Open,
         (end, server): (Instant, &str),
-    ) -> Result<Confirmed, Reject> {
-        timeout_at(end, pending.answer(open)).await.map_err(|_| late(server))?
+    ) -> Result<(Confirmed, OwnedSemaphorePermit), Reject> {
+        let confirmed = timeout_at(end, pending.answer(open)).await.map_err(|_| late(server))??;
+        // Who has answered waits for a place rather than be asked again; such waits are as few as questions are.
+        let place = timeout_at(end, Arc::clone(&self.places).acquire_owned()).await;
+        let place = place.map_err(|_| late(server))?.map_err(|_| limit::busy())?;
+        Ok((confirmed, place))
     }
 
     /// The last steps before a call is sent: secrets out of its arguments, its place, its reservation, its intent.
@@ -197,10 +208,23 @@ impl Starter {
         let Some(redactor) = profile.redactor.as_deref().filter(|_| profile.redact_arguments) else {
             return Ok(());
         };
-        let named = |key: &str| matches!(key, "arguments" | "argument");
-        for (_, value) in confirmed.params_mut().iter_mut().filter(|(key, _)| named(key)) {
-            if let Some(clean) = filter::redacted(redactor, &self.metrics, value)? {
-                *value = clean;
+        for (key, value) in confirmed.params_mut().iter_mut() {
+            match &**key {
+                "arguments" | "argument" => {
+                    if let Some(clean) = filter::redacted(redactor, &self.metrics, value)? {
+                        *value = clean;
+                    }
+                }
+                confirm::RESPONSES => {
+                    // Each by itself: its name is the question's, which says nothing of a secret.
+                    let mut answers = ObjectWriter::with_capacity(value.len());
+                    for (name, answer) in value.members() {
+                        let clean = filter::redacted(redactor, &self.metrics, &answer)?;
+                        answers.raw_key(&name, clean.as_ref().unwrap_or(&answer));
+                    }
+                    *value = answers.finish();
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -226,12 +250,16 @@ pub struct Asking {
     pub cancelled: Cancelled,
     /// Tells when the process ends.
     pub closing: CancellationToken,
+    /// How long it outlives a lost legacy connection.
+    pub grace: Duration,
     /// The call's id.
     pub id: Id,
     /// The client's era.
     pub era: Era,
     /// How it came.
     pub via: Via,
+    /// To be cancelled when the question can't be given out.
+    pub unheard: CancellationToken,
     /// When the call ends at the latest.
     pub end: Instant,
     /// The answer, and the call that follows; or the message that refuses it.

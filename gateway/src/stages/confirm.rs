@@ -23,7 +23,8 @@ use crate::stages::authorize::Permitted;
 use crate::stages::limit::Rated;
 use crate::stages::session::Bound;
 
-const RESPONSES: &str = "inputResponses";
+/// The member of a call's `params` with the answers to a server's questions.
+pub const RESPONSES: &str = "inputResponses";
 const STATE: &str = "requestState";
 
 /// A call that nobody has to agree to any more.
@@ -77,11 +78,12 @@ pub async fn confirm(desk: &Desk<'_>, bound: &Bound, rated: Rated) -> Result<Nex
     let mut permitted = rated.into_permitted();
     let method = permitted.target().method;
     if !matches!(method, method::TOOLS_CALL | method::PROMPTS_GET | method::RESOURCES_READ) {
+        forget(&mut permitted);
         return Ok(Next::Go(Box::new(Confirmed { permitted, carry: None })));
     }
     if bound.identified.decoded.era == Era::Legacy {
         // Rounds are the modern era's: what a legacy client calls so is nothing that a server has asked for.
-        permitted.params_mut().retain(|(key, _)| !matches!(&**key, RESPONSES | STATE));
+        forget(&mut permitted);
         return match permitted.must_confirm() {
             true => ask::legacy(desk, bound, permitted),
             false => Ok(Next::Go(Box::new(Confirmed { permitted, carry: None }))),
@@ -94,7 +96,7 @@ pub async fn confirm(desk: &Desk<'_>, bound: &Bound, rated: Rated) -> Result<Nex
         (None, true) => Err(foreign(permitted.must_confirm(), Mismatch::Unreadable)),
         (None, false) if permitted.must_confirm() => ask::modern(desk, bound, permitted),
         (None, false) => {
-            strip(&mut permitted);
+            forget(&mut permitted);
             let carry = Some(Carry::of(bound, &permitted));
             Ok(Next::Go(Box::new(Confirmed { permitted, carry })))
         }
@@ -114,7 +116,7 @@ fn foreign(confirming: bool, why: Mismatch) -> Reject {
 fn unasked(bound: &Bound, mut permitted: Permitted, reject: Reject) -> Result<Next, Reject> {
     match bound.identified.party.profile.task.confirm_fallback() {
         Fallback::Allow => {
-            strip(&mut permitted);
+            forget(&mut permitted);
             let carry = Some(Carry::of(bound, &permitted));
             Ok(Next::Go(Box::new(Confirmed { permitted, carry })))
         }
@@ -135,7 +137,7 @@ async fn answered(
     let state = State::decode(state).map_err(|why| foreign(confirming, why))?;
     // Of a call that nobody had to agree to when it began. Now somebody has to.
     if confirming && state.stage == Stage::Open && !ask::excused(bound) {
-        permitted.params_mut().retain(|(key, _)| !matches!(&**key, RESPONSES | STATE));
+        forget(&mut permitted);
         return ask::modern(desk, bound, permitted);
     }
     let (confirming, now) = (state.stage != Stage::Open, unix_seconds(desk.now));
@@ -157,8 +159,8 @@ async fn answered(
         spend(desk, &state, now).await?;
         kept
     };
+    forget(&mut permitted);
     let params = permitted.params_mut();
-    params.retain(|(key, _)| !matches!(&**key, RESPONSES | STATE));
     params.extend(kept.map(|kept| (Key::new(RESPONSES), kept)));
     params.extend(state.inner.as_deref().map(|inner| (Key::new(STATE), Raw::from_str_value(inner))));
     let carry = Some(carry.after(&state));
@@ -205,13 +207,8 @@ fn void(why: &str) -> Reject {
     Reject::new(Why::Confirm, format!("The confirmation does not count: {why}. The call was not made."))
 }
 
-/// Takes the gateway's own key out of the answers: no server ever asked for it.
-fn strip(permitted: &mut Permitted) {
-    permitted.params_mut().retain_mut(|(key, value)| {
-        if &**key != RESPONSES || value.get(KEY).is_none() {
-            return true;
-        }
-        *value = value.without(KEY);
-        value.view().next().is_some()
-    });
+/// Takes answers and states out of what goes to a server. Every question reaches its client with a state of ours, so
+/// what comes without one answers no question, and what comes with one is put back once it was looked at.
+fn forget(permitted: &mut Permitted) {
+    permitted.params_mut().retain(|(key, _)| !matches!(&**key, RESPONSES | STATE));
 }

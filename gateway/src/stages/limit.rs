@@ -64,7 +64,8 @@ pub fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Reject> {
     Arc::clone(places).try_acquire_owned().map_err(|_| busy())
 }
 
-fn busy() -> Reject {
+/// What is told where all places are taken.
+pub fn busy() -> Reject {
     Reject::new(Why::Busy, "too many requests are under way; try again in a moment")
 }
 
@@ -86,7 +87,8 @@ pub struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    fn who(&self) -> Who<'a> {
+    /// As it is counted.
+    pub fn who(&self) -> Who<'a> {
         Who { task: self.party.task(), principal: &self.party.who.key, run: &self.run.id }
     }
 }

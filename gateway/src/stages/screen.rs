@@ -189,12 +189,12 @@ impl Screen {
             }
         };
         let given = result;
-        let outline = Outline::of(&given);
-        self.check(server, target.method, answer.era, &outline)?;
+        let outline = Outline::of(&given, answer.era);
+        self.check(server, target.method, &outline)?;
         check_output(permitted, &outline)?;
         let ending = if outline.failed { Ending::ToolError } else { Ending::Ok };
         let result = if outline.hollow { given.without("_meta") } else { given.clone() };
-        let result = self.filtered(permitted, result, &outline)?;
+        let result = self.filtered(permitted, result, (answer.era, &outline))?;
         let result = self.carried(permitted, result, &outline)?;
         let result = if target.merged { expose(server, target.kind, target.method, &result) } else { result };
         let result = if self.passes(answer.era, target.method, &outline) {
@@ -209,14 +209,21 @@ impl Screen {
         Ok(Final { outcome: Ok(Screened { result, meta }), status: StatusCode::OK, ending })
     }
 
-    /// The result as the task lets it through, still as the tool promises it.
-    fn filtered(&mut self, permitted: &Permitted, result: Raw, outline: &Outline) -> Result<Raw, Reject> {
+    /// The result as the task lets it through, still as the tool promises it. A state that `carried` seals is no text that
+    /// anybody sees; any other is looked at like the rest.
+    fn filtered(
+        &mut self,
+        permitted: &Permitted,
+        result: Raw,
+        (era, outline): (Era, &Outline),
+    ) -> Result<Raw, Reject> {
+        let sealed = self.rounds.is_some() && outline.result_type() == ResultType::InputRequired;
         let Some(filter) = &mut self.filter else { return Ok(result) };
         let promised = permitted.found().and_then(|found| found.entry()?.output()).is_some();
-        let state = outline.state.as_ref();
+        let state = outline.state.as_ref().filter(|state| sealed && state.is_string());
         let clean = filter::without_state(&result, state, |rest| filter.result(rest, promised))?;
         if clean.bytes() != result.bytes() {
-            check_output(permitted, &Outline::of(&clean)).map_err(|reject| {
+            check_output(permitted, &Outline::of(&clean, era)).map_err(|reject| {
                 let text =
                     "Without its secrets the result is not what the tool promises, so it is not passed on.";
                 Reject { why: Why::Unscreened, public: text.into(), ..reject }
@@ -254,10 +261,7 @@ impl Screen {
         self.era == server && typed && !outline.own
     }
 
-    fn check(&self, server: &str, method: &str, era: Era, outline: &Outline) -> Result<(), Reject> {
-        if era == Era::Legacy {
-            return Ok(());
-        }
+    fn check(&self, server: &str, method: &str, outline: &Outline) -> Result<(), Reject> {
         match outline.result_type() {
             ResultType::Complete => Ok(()),
             ResultType::Unknown => Err(Reject::broken(server, "unknown resultType")),

@@ -68,6 +68,17 @@ fn legacy_clients_get_no_modern_fields() {
 }
 
 #[test]
+fn u5_a_legacy_servers_modern_words_mean_nothing() {
+    let forged = r#"{"resultType":"input_required","tools":[],"inputRequests":{"a":{}},"requestState":"s"}"#;
+    assert_eq!(bridge(Modern, Legacy, "tools/call", forged), r#"{"tools":[],"resultType":"complete"}"#);
+    assert_eq!(
+        bridge(Modern, Legacy, "tools/list", forged),
+        r#"{"tools":[],"resultType":"complete","ttlMs":60000,"cacheScope":"private"}"#
+    );
+    assert_eq!(bridge(Modern, Modern, "tools/call", forged), forged);
+}
+
+#[test]
 fn untouched_results_are_not_copied() {
     for (client, server, text) in [
         (Legacy, Legacy, r#"{"content":[],"_meta":{"a":1}}"#),

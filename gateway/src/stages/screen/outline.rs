@@ -2,6 +2,7 @@
 
 use mcp::bridge::ResultType;
 use mcp::dress::Meta;
+use mcp::era::Era;
 use mcp::json::Raw;
 use memchr::memmem;
 
@@ -22,16 +23,18 @@ pub(super) struct Outline {
 }
 
 impl Outline {
-    pub(super) fn of(result: &Raw) -> Outline {
+    /// Of a result of a server of this era. Rounds are the modern era's: what a legacy server calls so is no question.
+    pub(super) fn of(result: &Raw, era: Era) -> Outline {
         let mut outline = Outline::default();
+        let modern = era == Era::Modern;
         for member in result.view() {
             match member.name().as_ref() {
-                "resultType" => outline.kind = Some(member.value()),
+                "resultType" if modern => outline.kind = Some(member.value()),
                 "isError" => outline.failed = member.value().boolean() == Some(true),
                 "ttlMs" => outline.timed = true,
                 "structuredContent" => outline.structured = Some(member.value()),
-                "inputRequests" => outline.requests = Some(member.value()),
-                "requestState" => outline.state = Some(member.value()),
+                "inputRequests" if modern => outline.requests = Some(member.value()),
+                "requestState" if modern => outline.state = Some(member.value()),
                 "_meter" => outline.own = true,
                 // An escaped spelling is left to the careful way.
                 "_meta" => {
