@@ -20,7 +20,7 @@ use crate::stages::decode;
 use crate::stages::route::{Target, unknown};
 use crate::stages::session::Bound;
 
-/// Arguments above this are looked at off the worker thread.
+/// Arguments above this are looked at off the worker thread; where a task's conditions are slow, smaller ones too.
 const OFFLOAD: usize = 256 * 1024;
 
 /// A call that the task allows, with the manifest entry that it is held to.
@@ -129,7 +129,8 @@ pub async fn authorize(bound: &Bound, mut target: Target, now: SystemTime) -> Re
         call: target.method == method::TOOLS_CALL,
     };
     let open = bound.identified.party.profile.task.is_open() && !target.member.spec.policy.check_arguments;
-    let verdict = match case.arguments.as_ref().is_some_and(|arguments| arguments.len() > OFFLOAD) && !open {
+    let quick = OFFLOAD.min(bound.identified.party.profile.task.quick_bytes());
+    let verdict = match case.arguments.as_ref().is_some_and(|arguments| arguments.len() > quick) && !open {
         false => case.verdict(),
         true => tokio::task::spawn_blocking(move || case.verdict())
             .await
