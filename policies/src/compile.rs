@@ -4,7 +4,7 @@ use crate::caller::{PrincipalSpec, Principals};
 use crate::flaw::{Flaw, Step, steps};
 use crate::glob::{Glob, GlobSet};
 use crate::reach::Reach;
-use crate::rule::Language;
+use crate::rule::{Language, quick};
 use crate::task::{By, Capabilities, Confirm, Fallback, List, Patterns, Rule, Task};
 
 /// Patterns of one list.
@@ -171,6 +171,7 @@ impl Compiler {
         let task = Task {
             name: spec.name.into(),
             open: false,
+            quick: quick(rules.iter().map(|rule| &rule.condition)),
             principals,
             tools: Patterns { set: tools, meaning },
             prompts,

@@ -20,6 +20,8 @@ pub const MAX_ARGUMENTS: usize = 256 * 1024;
 pub const MAX_EXPRESSION: usize = 2048;
 /// Most work of one evaluation, see [`Condition::work`]: some tenths of a second at the very worst.
 const MAX_WORK: u64 = 8_000_000;
+/// Work of all conditions of a task together that is done at once, beyond what they are without arguments: milliseconds.
+const MAX_QUICK: u64 = 100_000;
 /// Bytes after which an operation on a whole value counts once more.
 const CHUNK: u64 = 4096;
 
@@ -140,6 +142,17 @@ impl Condition {
         }
     }
 
+    /// What so many bytes of arguments add to the work at most.
+    fn added(&self, bytes: u64) -> u64 {
+        if !self.checked.arguments {
+            return 0;
+        }
+        // A value takes two bytes at least: itself and what parts it from the next.
+        let nodes = self.checked.nodes.saturating_add(1 + bytes / 2);
+        let bare = self.work(self.checked.nodes, 0);
+        self.work(nodes, bytes).min(MAX_WORK).saturating_sub(bare)
+    }
+
     /// A bound on the steps of an evaluation: each node of the expression once for every turn of the loops around it,
     /// each time over everything there is.
     fn work(&self, nodes: u64, bytes: u64) -> u64 {
@@ -152,6 +165,24 @@ impl Condition {
         }
         sum.saturating_mul(each)
     }
+}
+
+/// The most bytes of arguments over which all these conditions are evaluated in milliseconds.
+pub(crate) fn quick<'c>(conditions: impl Iterator<Item = &'c Condition> + Clone) -> usize {
+    let fits = |bytes: usize| {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let all = conditions.clone().map(|condition| condition.added(bytes));
+        all.fold(0, u64::saturating_add) <= MAX_QUICK
+    };
+    if fits(MAX_ARGUMENTS) {
+        return MAX_ARGUMENTS;
+    }
+    let (mut low, mut high) = (0, MAX_ARGUMENTS);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if fits(middle) { low = middle } else { high = middle - 1 }
+    }
+    low
 }
 
 /// What went wrong, without the values that the library's own text shows.

@@ -11,6 +11,8 @@ pub struct Task {
     pub(crate) name: Box<str>,
     /// Everything is allowed to everybody who gets here: a configuration without tasks.
     pub(crate) open: bool,
+    /// The most bytes of arguments over which its conditions are quick.
+    pub(crate) quick: usize,
     pub(crate) principals: Principals,
     pub(crate) tools: Patterns,
     pub(crate) prompts: GlobSet,
@@ -170,6 +172,7 @@ impl Task {
             confirm: Confirm::Never,
             fallback: Fallback::Refuse,
             capabilities: Capabilities::default(),
+            quick: usize::MAX,
         }
     }
 
@@ -206,5 +209,11 @@ impl Task {
     /// Whether it is the task of a configuration without tasks.
     pub fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// The most bytes of arguments over which a call is decided on in milliseconds. More are better looked at on a thread
+    /// that nobody else waits for.
+    pub fn quick_bytes(&self) -> usize {
+        self.quick
     }
 }

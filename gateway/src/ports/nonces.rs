@@ -9,11 +9,11 @@ pub struct Forgetful(pub String);
 /// Used one-time tokens.
 #[async_trait]
 pub trait Nonces: Send + Sync {
-    /// Spends a nonce that is void from this Unix second; `now` likewise. `false`: it was spent before.
+    /// Spends an owner's nonce; the times are the Unix second from which it is void, and now. `false`: it was spent before.
     ///
     /// # Errors
     /// It can't be told whether it was spent: then it must count as spent.
-    async fn spend(&self, nonce: &str, expires: i64, now: i64) -> Result<bool, Forgetful>;
+    async fn spend(&self, owner: &str, nonce: &str, times: (i64, i64)) -> Result<bool, Forgetful>;
 
     /// The replica that alone remembers what was spent here; none where replicas share it.
     fn replica(&self) -> Option<&str>;

@@ -20,7 +20,7 @@ use crate::stages::decode;
 use crate::stages::route::{Target, unknown};
 use crate::stages::session::Bound;
 
-/// Arguments above this are looked at off the worker thread.
+/// Arguments above this are looked at off the worker thread; where a task's conditions are slow, smaller ones too.
 const OFFLOAD: usize = 256 * 1024;
 
 /// A call that the task allows, with the manifest entry that it is held to.
@@ -132,7 +132,8 @@ pub async fn authorize(bound: &Bound, mut target: Target, now: SystemTime) -> Re
     let bytes = case.arguments.as_ref().map_or(2, Raw::len);
     let checked = case.call && target.member.spec.policy.check_arguments;
     let heavy = checked && entry.is_some_and(|entry| entry.is_heavy_input(bytes));
-    let verdict = match heavy || (bytes > OFFLOAD && !open) {
+    let quick = OFFLOAD.min(bound.identified.party.profile.task.quick_bytes());
+    let verdict = match heavy || (bytes > quick && !open) {
         false => case.verdict(),
         true => tokio::task::spawn_blocking(move || case.verdict())
             .await

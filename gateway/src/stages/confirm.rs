@@ -191,7 +191,7 @@ fn agreed(answer: Answer) -> Result<(), Reject> {
 
 async fn spend(desk: &Desk<'_>, state: &State, now: i64) -> Result<(), Reject> {
     let used = if state.stage == Stage::Open { desk.rounds } else { desk.nonces };
-    match used.spend(&state.nonce, state.expires, now).await {
+    match used.spend(&state.principal, &state.nonce, (state.expires, now)).await {
         Ok(true) => Ok(()),
         Ok(false) if state.stage == Stage::Open => {
             Err(Reject::new(Why::Params, "params.requestState was used before; call again without it"))

@@ -249,3 +249,22 @@ proptest! {
         let _ = Language::new().condition(&text);
     }
 }
+
+#[test]
+fn k2_what_is_decided_at_once_is_bounded_by_the_conditions_work() {
+    let of = |texts: &[&str]| {
+        let language = Language::new();
+        let all: Vec<Condition> = texts.iter().map(|text| language.condition(text).unwrap()).collect();
+        quick(all.iter())
+    };
+    assert_eq!(of(&[]), MAX_ARGUMENTS);
+    assert_eq!(of(&["run != 'x'", "args.q.size() <= 200"]), MAX_ARGUMENTS);
+    let (one, two) =
+        ("args.labels.all(l, args.body.contains(l))", "args.xs.all(x, args.xs.exists(y, y == x))");
+    assert!((1024..32 * 1024).contains(&of(&[one])), "{}", of(&[one]));
+    assert!((32..1024).contains(&of(&[two])), "{}", of(&[two]));
+    assert!(of(&[one; 4]) < of(&[one]), "they are evaluated one after the other");
+    let condition = Language::new().condition(one).ok().unwrap();
+    let most = u64::try_from(of(&[one])).unwrap();
+    assert!(condition.added(most) <= MAX_QUICK && condition.added(most + 8) > MAX_QUICK);
+}
