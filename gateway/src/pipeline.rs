@@ -193,6 +193,7 @@ impl Gate {
         };
         ledger.server.clone_from(&target.member.spec.id);
         ledger.name.clone_from(&target.name);
+        ledger.own = Some(target.own.clone());
         let party = &bound.identified.party;
         let end = ledger.started() + forward::times(&target, &party.profile).1;
         let permitted = authorize::authorize(bound, *target, self.clock.now());

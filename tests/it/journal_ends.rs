@@ -110,3 +110,29 @@ fn z19_lists_beyond_a_callers_share_are_counted_and_answered_all_the_same() {
     let counted: u64 = counted.iter().filter_map(|count| Some(count.count?.0)).sum();
     assert_eq!(own + usize::try_from(counted).expect("a number"), ASKED);
 }
+
+#[test]
+fn refusals_and_questions_name_the_tool_as_calls_do_and_hold_the_callers_trace() {
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let up = Scripted::json(Peer::modern("up"));
+    let head = "default_task: t\ntasks:\n  t: { allow: [up__echo, up__whoami], confirm: [\"*whoami\"], limits: { budget_calls: { run: 1 } } }\n";
+    let gateway = begin(&up, head, &folder()).start();
+    let client = gateway.modern().meta("dev.tollgate/run", "\"r1\"");
+    let client = client.meta("traceparent", &format!("{PARENT:?}")).capabilities(json!({"elicitation": {}}));
+    client.call("up__whoami", "{}");
+    client.call("up__echo", r#"{"text":"x"}"#);
+    client.call("up__echo", r#"{"text":"x"}"#);
+    client.call("up__none", "{}");
+    client.call("nowhere__echo", "{}");
+    let entries = records(&log(gateway.dir.path()));
+    let told = |kind: Kind| -> Vec<(&str, &str, &str)> {
+        let told = of(&entries, kind);
+        told.iter().map(|e| (text(&e.server), text(&e.tool), text(&e.traceparent))).collect()
+    };
+    assert_eq!(told(Kind::Question), [("up", "whoami", PARENT)]);
+    assert_eq!(told(Kind::Intent), [("up", "echo", PARENT)]);
+    assert_eq!(
+        told(Kind::Denied),
+        [("up", "echo", PARENT), ("up", "none", PARENT), ("", "nowhere__echo", PARENT)]
+    );
+}

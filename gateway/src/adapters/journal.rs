@@ -79,7 +79,7 @@ impl OnDisk {
         entry.policy_digest = Some(self.policy);
         entry.decision = Some(Text::Borrowed("allowed"));
         entry.rule = Some(Text::Owned(intent.rule.to_owned()));
-        entry.traceparent = about.traceparent.map(|text| Text::Owned(text.to_owned()));
+        entry.traceparent = traceparent(about);
         if let Some(held) = &intent.held {
             entry.reserved_nanousd = Some(Int(held.nanousd));
             if let Some((day, bytes)) = held.counted {
@@ -88,6 +88,10 @@ impl OnDisk {
         }
         entry
     }
+}
+
+fn traceparent(about: &About<'_>) -> Option<Text> {
+    about.traceparent.map(|text| Text::Owned(text.to_owned()))
 }
 
 fn length(bytes: &[u8]) -> Int {
@@ -211,6 +215,7 @@ impl Journal for OnDisk {
                 Entry { digest: Some(Digest::sha256(&[list])), ..self.entry(Kind::List, about) }
             }
         };
+        let entry = Entry { traceparent: traceparent(about), ..entry };
         self.journal.record(entry).await.map(|written| Some(receipt(written))).map_err(unavailable)
     }
 

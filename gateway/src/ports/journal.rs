@@ -26,7 +26,8 @@ pub struct About<'a> {
     pub method: &'a str,
     /// The server's configured id; empty when none is known.
     pub server: &'a str,
-    /// The server's own name of the tool or prompt, or the resource's URI; of a refusal, what the client named.
+    /// The server's own name of the tool or prompt, or the resource's URI; what the client named where nothing here has
+    /// that name.
     pub name: &'a str,
     /// The caller's `traceparent`, as it was sent.
     pub traceparent: Option<&'a str>,

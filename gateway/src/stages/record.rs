@@ -66,6 +66,8 @@ pub struct Ledger {
     pub server: String,
     /// Tool, prompt or URI as the client named it.
     pub name: String,
+    /// The server's own name of it, once it is known which one is meant.
+    pub own: Option<String>,
     /// The run, once known.
     pub run: Option<Arc<str>>,
     /// The caller's `traceparent`.
@@ -103,6 +105,7 @@ impl Ledger {
             era: None,
             server: String::new(),
             name: String::new(),
+            own: None,
             run: None,
             traceparent: None,
             meter: None,
@@ -211,7 +214,7 @@ impl Ledger {
     /// The journal takes no record.
     pub async fn note(&mut self, note: Note<'_>) -> Result<(), Reject> {
         self.noted = true;
-        if let Some(about) = self.about(&self.name) {
+        if let Some(about) = self.about(self.own.as_deref().unwrap_or(&self.name)) {
             self.receipt = self.book.journal.note(&about, note).await.map_err(unavailable)?;
         }
         Ok(())
