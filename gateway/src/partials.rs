@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use lru::LruCache;
-use mcp::json::Raw;
+use mcp::json::{ObjectWriter, Raw};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -57,16 +57,28 @@ impl Partials {
         self.0.lock().put(about.call_id.into(), partial);
     }
 
-    /// What a call of this run had given, for an hour after its end.
-    pub fn of(&self, run: RunOf<'_>, call_id: &str) -> Option<Raw> {
-        let mut table = self.0.lock();
-        let partial = table.get(call_id)?;
-        if partial.at.elapsed() >= KEPT {
-            table.pop(call_id);
-            return None;
+    /// What calls of this run had given, as a JSON object by call id; none when nothing is remembered.
+    pub fn told(&self, run: RunOf<'_>) -> Option<String> {
+        let given = self.of(run);
+        let mut calls = ObjectWriter::new();
+        for (call_id, content) in &given {
+            calls.raw(call_id, content);
         }
-        let of = RunOf { principal: &partial.principal, task: &partial.task, run: &partial.run };
-        (of == run).then(|| partial.content.clone())
+        (!given.is_empty()).then(|| calls.finish().as_str().to_owned())
+    }
+
+    /// What calls of this run had given, by call id and the oldest first, for an hour after their ends.
+    fn of(&self, run: RunOf<'_>) -> Vec<(Box<str>, Raw)> {
+        let mut table = self.0.lock();
+        // None is ever looked up by its id, so the order is that in which they came.
+        while table.peek_lru().is_some_and(|(_, partial)| partial.at.elapsed() >= KEPT) {
+            table.pop_lru();
+        }
+        let of = |partial: &Partial| {
+            RunOf { principal: &partial.principal, task: &partial.task, run: &partial.run } == run
+        };
+        let all = table.iter().rev().filter(|(_, partial)| of(partial));
+        all.map(|(call_id, partial)| (call_id.clone(), partial.content.clone())).collect()
     }
 }
 
@@ -85,18 +97,22 @@ mod tests {
             table.keep(&about, Raw::empty_object());
         };
         keep("c");
+        keep("b");
         let run = RunOf { principal: &who.key, task: "t", run: "r" };
-        assert_eq!(table.of(run, "c"), Some(Raw::empty_object()));
+        let given = |id: &str| (Box::<str>::from(id), Raw::empty_object());
+        assert_eq!(table.of(run), [given("c"), given("b")]);
         for other in [RunOf { run: "q", ..run }, RunOf { task: "q", ..run }, RunOf { principal: "q", ..run }]
         {
-            assert_eq!(table.of(other, "c"), None);
+            assert_eq!(table.of(other), []);
         }
+        assert_eq!(table.told(run).as_deref(), Some(r#"{"c":{},"b":{}}"#));
         tokio::time::advance(KEPT).await;
-        assert_eq!(table.of(run, "c"), None);
+        assert_eq!(table.told(run), None);
+        assert_eq!(table.of(run), []);
         for n in 0..=CALLS.get() {
             keep(&n.to_string());
         }
-        assert_eq!(table.of(run, "0"), None);
-        assert!(table.of(run, "1").is_some());
+        let kept = table.of(run);
+        assert_eq!((kept.len(), &*kept[0].0), (CALLS.get(), "1"));
     }
 }

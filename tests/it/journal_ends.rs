@@ -2,7 +2,7 @@
 
 use audit::entry::{Entry, Kind};
 use serde_json::{Value, json};
-use tollgate_tests::client::{Client, Legacy, call_params};
+use tollgate_tests::client::{Client, Legacy, call_params, with_member};
 use tollgate_tests::http::Conn;
 use tollgate_tests::peer::Peer;
 use tollgate_tests::scripted::{Carrier, Scripted};
@@ -118,7 +118,8 @@ fn refusals_and_questions_name_the_tool_as_calls_do_and_hold_the_callers_trace()
     let head = "default_task: t\ntasks:\n  t: { allow: [up__echo, up__whoami], confirm: [\"*whoami\"], limits: { budget_calls: { run: 1 } } }\n";
     let gateway = begin(&up, head, &folder()).start();
     let client = gateway.modern().meta("dev.tollgate/run", "\"r1\"");
-    let client = client.meta("traceparent", &format!("{PARENT:?}")).capabilities(json!({"elicitation": {}}));
+    let client =
+        client.meta("traceparent", &format!("{PARENT:?}")).capabilities(json!({"elicitation": {"form": {}}}));
     client.call("up__whoami", "{}");
     client.call("up__echo", r#"{"text":"x"}"#);
     client.call("up__echo", r#"{"text":"x"}"#);
@@ -135,4 +136,36 @@ fn refusals_and_questions_name_the_tool_as_calls_do_and_hold_the_callers_trace()
         told(Kind::Denied),
         [("up", "echo", PARENT), ("up", "none", PARENT), ("", "nowhere__echo", PARENT)]
     );
+}
+
+#[test]
+fn what_a_cancelled_call_had_given_stands_beside_its_run() {
+    let up = Scripted::sse(Peer::legacy("up"));
+    let gateway = begin(&up, "", &folder()).start();
+    let client = Legacy::server(gateway.addr, "up");
+    let params = call_params("progress", r#"{"ms":400,"steps":50}"#);
+    let meta = r#"{"progressToken":"t","dev.tollgate/run":"r1"}"#;
+    let params = with_member(&params, "_meta", meta);
+    let body = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}"#);
+    let mut conn = Conn::open(gateway.addr);
+    conn.write(&client.post(body).wire(&gateway.addr.to_string()));
+    let mut stream = conn.stream_after("POST", LONG).expect("a stream");
+    assert_eq!(stream.message(LONG).expect("progress")["params"]["message"], "step 1");
+    client.notify("notifications/cancelled", &json!({"requestId": 7}).to_string());
+    let mut last = Value::Null;
+    while let Some(message) = stream.message(LONG) {
+        last = message;
+    }
+    let told = gateway.admin("/runs/r1").text();
+    let run: Value = serde_json::from_str(&told).expect("a run");
+    let entries = records(&log(gateway.dir.path()));
+    let call = text(&outcome(&entries).call);
+    assert_eq!(run["partials"][call], last["result"]["content"], "{told}");
+    assert!(run["partials"].to_string().contains("step 1"), "{told}");
+    // Without it the bytes are the receipt's.
+    let args = ["audit", "run", "r1", "--receipt", "--dir", "var/audit"];
+    let printed = tollgate_tests::gateway::run(&args, gateway.dir.path()).stdout;
+    let bare = told.split(",\"partials\":").next().expect("a part");
+    assert_eq!(format!("{bare}}}\n"), String::from_utf8_lossy(&printed));
+    assert!(gateway.admin("/runs").response()["runs"][0].get("partials").is_none());
 }

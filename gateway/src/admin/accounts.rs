@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
 use crate::gate::Gate;
-use crate::ports::accounts::{Accounts, By, Costs, CostsWanted, Runs, RunsWanted, Sum};
+use crate::partials::{Partials, RunOf};
+use crate::ports::accounts::{Accounts, By, Costs, CostsWanted, Document, Runs, RunsWanted, Sum};
 use crate::wire::Full;
 
 /// Rows of costs in one answer when nothing is said, and at most.
@@ -26,7 +27,7 @@ pub(super) async fn answer(gate: &Arc<Gate>, path: &str, query: Option<&str>) ->
     };
     let (gate, path) = (Arc::clone(gate), path.to_owned());
     let asked = tokio::task::spawn_blocking(move || match gate.book.journal.accounts() {
-        Some(accounts) => look(accounts, &path, &query),
+        Some(accounts) => look(accounts, &gate.book.partials, &path, &query),
         None => Err((StatusCode::NOT_FOUND, "no journal is kept (audit: durability: off)".into())),
     });
     match asked.await {
@@ -60,15 +61,20 @@ fn unescaped(part: &str) -> String {
     form_urlencoded::parse(part.as_bytes()).map(|(name, _)| name.into_owned()).collect()
 }
 
-fn look(accounts: &dyn Accounts, path: &str, query: &HashMap<String, String>) -> Result<String, Refusal> {
+fn look(
+    accounts: &dyn Accounts,
+    partials: &Partials,
+    path: &str,
+    query: &HashMap<String, String>,
+) -> Result<String, Refusal> {
     match path.strip_prefix("/runs") {
         None => costs(accounts, query),
-        Some("") => runs(accounts, None, query),
+        Some("") => runs(accounts, None, query, |document| document.text),
         Some(rest) => {
             let run = rest.strip_prefix('/').map(unescaped);
             let run = run.filter(|run| !run.is_empty() && !run.contains('/'));
             let run = run.ok_or_else(|| bad("name one run: /runs/{run}"))?;
-            runs(accounts, Some(run), query)
+            runs(accounts, Some(run), query, |document| with_partials(document, partials))
         }
     }
 }
@@ -156,10 +162,21 @@ fn amounts(sum: Sum) -> Map<String, Value> {
     row
 }
 
+/// A run's document, and behind what its hash covers what its cancelled calls had given, as long as that is remembered.
+fn with_partials(document: Document, partials: &Partials) -> String {
+    let Document { text, principal, task, run } = document;
+    let given = partials.told(RunOf { principal: &principal, task: &task, run: &run });
+    match (given, text.strip_suffix('}')) {
+        (Some(given), Some(open)) => format!(r#"{open},"partials":{given}}}"#),
+        _ => text,
+    }
+}
+
 fn runs(
     accounts: &dyn Accounts,
     run: Option<String>,
     query: &HashMap<String, String>,
+    shown: impl Fn(Document) -> String,
 ) -> Result<String, Refusal> {
     known(query, &["task", "principal", "pollToken", "after", "limit"])?;
     let of = |name: &str| query.get(name).cloned();
@@ -174,6 +191,7 @@ fn runs(
     let found =
         accounts.runs(&wanted).ok_or_else(|| bad("pollToken, after: tokens that were given out here"))?;
     let Runs { documents, next } = found;
+    let documents: Vec<String> = documents.into_iter().map(shown).collect();
     let one = run.is_some() && next.is_none() && wanted.after.is_none();
     match (one, documents.as_slice()) {
         (true, [document]) => Ok(document.clone()),
@@ -206,7 +224,8 @@ mod tests {
 
         fn runs(&self, wanted: &RunsWanted) -> Option<Runs> {
             let known = wanted.run.as_deref().is_none_or(|run| run == "a:b");
-            let documents = known.then(|| r#"{"run":"a:b"}"#.to_owned()).into_iter().collect();
+            let text = r#"{"run":"a:b"}"#.to_owned();
+            let documents = known.then(|| Document { text, ..Document::default() }).into_iter().collect();
             Some(Runs { documents, next: None })
         }
 
@@ -215,7 +234,7 @@ mod tests {
 
     fn ask(path: &str, query: &str) -> Result<Value, StatusCode> {
         let query = parameters(query).map_err(|(status, _)| status)?;
-        let said = look(&Three, path, &query).map_err(|(status, _)| status)?;
+        let said = look(&Three, &Partials::default(), path, &query).map_err(|(status, _)| status)?;
         Ok(serde_json::from_str(&said).unwrap())
     }
 

@@ -83,11 +83,24 @@ pub struct RunsWanted {
     pub limit: usize,
 }
 
+/// A run's document.
+#[derive(Clone, Debug, Default)]
+pub struct Document {
+    /// A JSON object.
+    pub text: String,
+    /// The name under which its principal is counted ([`crate::who::Who::key`]).
+    pub principal: Box<str>,
+    /// The task.
+    pub task: String,
+    /// The run's id.
+    pub run: String,
+}
+
 /// Some runs.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
-    /// Each as a JSON object.
-    pub documents: Vec<String>,
+    /// What is known of each.
+    pub documents: Vec<Document>,
     /// Where to go on, when there may be more.
     pub next: Option<String>,
 }

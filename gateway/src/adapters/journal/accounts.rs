@@ -13,7 +13,7 @@ use policies::money::NanoUsd;
 use policies::rate::Who;
 
 use super::OnDisk;
-use crate::ports::accounts::{Accounts, By, Costs, CostsWanted, Runs, RunsWanted, Sum};
+use crate::ports::accounts::{Accounts, By, Costs, CostsWanted, Document, Runs, RunsWanted, Sum};
 
 /// Sums that are copied under the lock at once.
 const CHUNK: usize = 1_024;
@@ -75,8 +75,12 @@ impl Accounts for OnDisk {
             None => self.journal.totals(|totals| page(totals, wanted, after)),
         };
         let log = self.journal.log();
-        let document =
-            |(key, run)| Projection { key, logs: [(log.to_string().into(), run)].into() }.document();
+        let document = |(key, run): (RunKey, RunTotals)| Document {
+            principal: counted_as(&key.principal),
+            task: key.task.to_string(),
+            run: key.run.to_string(),
+            text: Projection { key, logs: [(log.to_string().into(), run)].into() }.document(),
+        };
         let documents = found.into_iter().map(document).collect();
         Some(Runs { documents, next: next.map(|key| key.token()) })
     }
