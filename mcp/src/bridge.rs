@@ -57,6 +57,11 @@ pub fn to_client(client: Era, server: Era, method: &str, result: &Raw, cache: Ca
     }
 }
 
+/// Error data or params without what claims to be the gateway's, beside its members and in its `_meta`.
+pub fn without_claims(object: &Raw) -> Raw {
+    object.edit(&[], common)
+}
+
 /// What happens to a member whatever the era.
 fn common(member: &Member<'_>) -> Edit {
     if is_own(member) {
@@ -146,7 +151,7 @@ pub fn error_to_client(client: Era, server: Era, method: &str, e: RpcError) -> R
         Era::Modern => modern_code(method, e.code),
         Era::Legacy => legacy_code(server, method, e.code),
     };
-    RpcError { code, message: printable(e.message), data: e.data.map(|data| without_own(&data)) }
+    RpcError { code, message: printable(e.message), data: e.data.as_ref().map(without_claims) }
 }
 
 /// -32002 and -32042 are withdrawn. Of the range reserved for the specification only a missing capability can be the

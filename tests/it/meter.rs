@@ -324,3 +324,26 @@ fn a_cancelled_call_is_metered_and_its_partial_is_in_the_journal_by_digest() {
     let mac = key().body("", Body::Partial, content.as_bytes());
     assert_eq!(outcome.result_mac, Some(mac));
 }
+
+#[test]
+fn a_notification_says_nothing_in_the_gateways_name() {
+    let up = Scripted::carried(Peer::modern("up"), Carrier::Sse, |seen, out| {
+        let mine = seen.is("tools/call");
+        if mine {
+            let token = seen.rpc().param(&["_meta", "progressToken"]).expect("a token");
+            out.stream(&[]);
+            out.event(&format!(
+                r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1,"_meter":{{"cost_usd":0}},"_meta":{{"k":1,"dev.tollgate/receipt":{{}}}}}}}}"#
+            ));
+            out.event(&seen.rpc().result(r#"{"resultType":"complete","content":[]}"#));
+            out.end();
+        }
+        mine
+    });
+    let gateway = Gateway::start(&yaml("", &[http("up", &up, "")]));
+    let client = gateway.modern().meta("progressToken", "\"t\"");
+    let answer = client.call("up__echo", r#"{"text":"x"}"#);
+    let text = answer.text();
+    let progress = text.lines().find(|line| line.contains("notifications/progress")).expect("progress");
+    assert!(progress.contains(r#""_meta":{"k":1}"#) && !progress.contains("_meter"), "{progress}");
+}

@@ -122,6 +122,7 @@ impl Screen {
     }
 
     fn release(&mut self, (method, params): Note) {
+        let params = bridge::without_claims(&params);
         let text = params.get(if method == method::LOG { "data" } else { "message" });
         if let Some(text) = text.map(|text| text.string().unwrap_or_else(|| text.as_str().to_owned())) {
             self.keep(&text);

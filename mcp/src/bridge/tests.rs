@@ -194,3 +194,18 @@ fn params_for_servers_of_both_eras() {
     (meta.progress_token, meta.rest) = (None, Vec::new());
     assert_eq!(server_params(Legacy, &[], &meta).as_str(), "{}");
 }
+
+#[test]
+fn what_claims_to_be_the_gateways_goes_from_data_and_params_and_their_meta() {
+    let given =
+        r#"{"_meter":{},"a":{"_meter":1},"dev.tollgate/x":1,"_meta":{"k":1,"dev.tollgate/meter":{}}}"#;
+    let kept = r#"{"a":{"_meter":1},"_meta":{"k":1}}"#;
+    assert_eq!(without_claims(&raw(given)).as_str(), kept);
+    assert_eq!(without_claims(&raw(r#"{"a":1,"_meta":{"dev.tollgate/span":"s"}}"#)).as_str(), r#"{"a":1}"#);
+    for other in ["[1]", "\"x\"", r#"{"a" : 1}"#] {
+        assert_eq!(without_claims(&raw(other)).as_str(), other);
+    }
+    let error = RpcError { code: -1, message: "m".into(), data: Some(raw(given)) };
+    let told = error_to_client(Era::Modern, Era::Modern, method::TOOLS_CALL, error);
+    assert_eq!(told.data.unwrap().as_str(), kept);
+}
