@@ -1,11 +1,11 @@
 //! Which segments have still to be kept, and how one is: each of its files once, the records last. An object that is
 //! there already must hold the same bytes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use audit::archive::{content, is_closed, names};
-use audit::layout::{LOG, parse};
+use audit::layout::LOG;
 use audit::verify::{DirSource, Source as _};
 use bytes::Bytes;
 use object_store::path::Path;
@@ -28,8 +28,8 @@ pub(super) struct Queue {
     store: Store,
     source: Arc<DirSource>,
     place: Path,
-    /// Whether it is known what is there.
-    begun: bool,
+    /// Segments before this one were closed when the work began: they may be there already.
+    old: u64,
     waiting: VecDeque<u64>,
     /// The first segment that was not closed yet; `None` before the first look.
     open: Option<u64>,
@@ -45,7 +45,7 @@ impl Queue {
             store,
             source: Arc::new(source),
             place,
-            begun: false,
+            old: 0,
             waiting: VecDeque::new(),
             open: None,
             kept: 0,
@@ -63,40 +63,40 @@ impl Queue {
         self.kept
     }
 
-    /// Does what is next, and says whether there was anything.
+    /// Does what is next, and says whether there was anything. A segment that fails goes behind the others, so that it
+    /// stands in the way of none.
     pub(super) async fn step(&mut self) -> Result<bool, Refused> {
         // First: the lag shows also while the archive is away.
         self.look().await?;
-        if !self.begun {
-            self.begin().await?;
+        let Some(segment) = self.waiting.pop_front() else { return Ok(false) };
+        // An attempt that is given up has failed too.
+        self.waiting.push_back(segment);
+        let done = match segment < self.old && self.is_there(segment).await? {
+            true => Ok(()),
+            false => self.send(segment).await,
+        };
+        if let Err(Refused::Later(why)) = done {
+            return Err(Refused::Later(why));
         }
-        let Some(segment) = self.waiting.front().copied() else { return Ok(false) };
-        match self.send(segment).await {
+        self.waiting.retain(|waiting| *waiting != segment);
+        match done {
             Ok(()) => self.kept += 1,
-            Err(Refused::Different(why)) => {
-                self.waiting.pop_front();
-                self.refused.push(segment);
-                return Err(Refused::Different(why));
-            }
-            Err(later) => return Err(later),
+            Err(_) => self.refused.push(segment),
         }
-        self.waiting.pop_front();
-        Ok(true)
+        done.map(|()| true)
     }
 
-    /// Compares what is here with what is there.
-    async fn begin(&mut self) -> Result<(), Refused> {
-        let mut there = BTreeMap::new();
-        for object in self.store.list(Some(&self.place)).await.map_err(later)? {
-            if let Some((segment, LOG)) = object.path.filename().and_then(parse) {
-                there.insert(segment, object.size);
-            }
+    /// Whether a segment's records are there in their length. Only what is expected is asked for: whatever else is at
+    /// that place has no say. What has another length is looked at as if it were not there: its bytes are compared then.
+    async fn is_there(&self, segment: u64) -> Result<bool, Refused> {
+        let name = audit::layout::name(segment, LOG);
+        let path = self.place.clone().join(name.as_str());
+        let here = self.disk(move |source| source.open(&name)?.map(|file| file.size()).transpose()).await?;
+        match self.store.size(&path).await {
+            Ok(size) => Ok(here == Some(size)),
+            Err(Fault::Absent) => Ok(false),
+            Err(fault) => Err(named(&path, &fault)),
         }
-        let here = self.waiting.clone();
-        let missing = self.disk(move |source| missing(source, here, &there)).await?;
-        self.kept = count(self.waiting.len() - missing.len());
-        (self.waiting, self.begun) = (missing, true);
-        Ok(())
     }
 
     /// Takes up what was closed since.
@@ -104,7 +104,9 @@ impl Queue {
         let from = self.open;
         let (from, to) = self.disk(move |source| closed(source, from)).await?;
         self.waiting.extend(from..to);
-        self.open = Some(to);
+        if self.open.replace(to).is_none() {
+            self.old = to;
+        }
         Ok(())
     }
 
@@ -126,10 +128,14 @@ impl Queue {
         }
         match self.store.create(path, bytes.clone()).await {
             Ok(()) => Ok(()),
-            Err(Fault::There) => {
-                let size = self.store.size(path).await.map_err(|fault| named(path, &fault))?;
-                self.same(path, size, &bytes).await
-            }
+            Err(Fault::There) => match self.store.size(path).await {
+                Ok(size) => self.same(path, size, &bytes).await,
+                // A folder, say.
+                Err(Fault::Absent) => {
+                    Err(Refused::Later(format!("{path}: what is in its place is no object")))
+                }
+                Err(fault) => Err(named(path, &fault)),
+            },
             Err(fault) => Err(named(path, &fault)),
         }
     }
@@ -167,30 +173,8 @@ fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-fn later(fault: Fault) -> Refused {
-    Refused::Later(fault.to_string())
-}
-
 fn named(path: &Path, fault: &Fault) -> Refused {
     Refused::Later(format!("{path}: {fault}"))
-}
-
-/// The segments whose records are not there in their length. What has another one is looked at as if it were not there:
-/// its bytes are compared then.
-fn missing(
-    source: &DirSource,
-    here: VecDeque<u64>,
-    there: &BTreeMap<u64, u64>,
-) -> std::io::Result<VecDeque<u64>> {
-    let mut missing = VecDeque::new();
-    for segment in here {
-        let log = source.open(&audit::layout::name(segment, LOG))?;
-        let size = log.map(|file| file.size()).transpose()?;
-        if size.is_none() || there.get(&segment).copied() != size {
-            missing.push_back(segment);
-        }
-    }
-    Ok(missing)
 }
 
 /// The closed segments from one on, or from the first that is here.

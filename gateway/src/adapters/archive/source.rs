@@ -53,13 +53,13 @@ fn failed(fault: &Fault) -> io::Error {
 pub fn logs(url: &str) -> io::Result<Vec<(String, Archived)>> {
     let store = of_url(url).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let found = runtime.block_on(store.list(None)).map_err(|fault| failed(&fault))?;
+    let found = runtime.block_on(store.list()).map_err(|fault| failed(&fault))?;
     let shared = Arc::new(Shared { runtime, store, pieces: Mutex::new(LruCache::new(PIECES)) });
     let mut logs: BTreeMap<String, Archived> = BTreeMap::new();
     for object in found {
         let below = shared.store.below(&object.path);
         let (log, name) = below.rsplit_once('/').unwrap_or(("", &below));
-        if layout::parse(name).is_none() {
+        if layout::parse(name).is_none() && name != KEYS {
             continue;
         }
         let archived = logs
@@ -67,6 +67,7 @@ pub fn logs(url: &str) -> io::Result<Vec<(String, Archived)>> {
             .or_insert_with(|| Archived { shared: Arc::clone(&shared), files: BTreeMap::new() });
         archived.files.insert(name.to_owned(), object);
     }
+    logs.retain(|_, archived| archived.files.keys().any(|name| name != KEYS));
     let shown = |log: String| if log.is_empty() { url.to_owned() } else { shared.store.shown(&log) };
     Ok(logs.into_iter().map(|(log, archived)| (shown(log), archived)).collect())
 }
@@ -86,9 +87,13 @@ impl Source for Archived {
     }
 
     fn open(&self, name: &str) -> io::Result<Option<Arc<dyn ReadAt>>> {
-        // What was kept of `keys` with a segment whose records are not there yet says nothing of these.
-        let newest = self.segments()?.last().map(|segment| layout::name(*segment, KEYS));
-        let name = if name == KEYS { newest.as_deref().unwrap_or(KEYS) } else { name };
+        // A folder of a journal, and a copy of one, has the file itself. What was kept of it with a segment whose records
+        // are not there yet says nothing of these.
+        let newest = match name == KEYS && !self.files.contains_key(KEYS) {
+            true => self.segments()?.last().map(|segment| layout::name(*segment, KEYS)),
+            false => None,
+        };
+        let name = newest.as_deref().unwrap_or(name);
         let Some(Object { path, size }) = self.files.get(name) else { return Ok(None) };
         let file = Piecewise { shared: Arc::clone(&self.shared), path: path.clone(), size: *size };
         Ok(Some(Arc::new(file)))

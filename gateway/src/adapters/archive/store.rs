@@ -1,7 +1,8 @@
 //! Which object store a URL means, and the few things that are asked of it. Credentials come from the configuration or,
 //! where it names none, from the environment as the clouds' own tools read it; none is ever shown.
 
-use std::path::Path as FilePath;
+use std::io;
+use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,6 +65,8 @@ pub struct Store {
     objects: Arc<dyn ObjectStore>,
     prefix: Path,
     url: String,
+    /// The folder, where it is one.
+    dir: Option<PathBuf>,
 }
 
 /// An object of a store.
@@ -89,7 +92,7 @@ impl Store {
         if spec.url.scheme() == "file" {
             let dir = spec.url.to_file_path().map_err(|()| format!("{url}: not an absolute path"))?;
             let objects = Arc::new(folder(&dir, make).map_err(|e| format!("{}: {e}", dir.display()))?);
-            return Ok(Store { objects, prefix: Path::default(), url });
+            return Ok(Store { objects, prefix: Path::default(), url, dir: Some(dir) });
         }
         let prefix = Path::from_url_path(spec.url.path()).map_err(|e| failed(e.into()))?;
         let objects: Arc<dyn ObjectStore> = match spec.url.scheme() {
@@ -97,7 +100,7 @@ impl Store {
             "az" => Arc::new(azure(spec).build().map_err(failed)?),
             _ => Arc::new(amazon(spec).build().map_err(failed)?),
         };
-        Ok(Store { objects, prefix, url })
+        Ok(Store { objects, prefix, url, dir: None })
     }
 
     /// The URL of a log.
@@ -117,10 +120,12 @@ impl Store {
         parts.unwrap_or_default().join("/")
     }
 
-    /// All objects below a place; without one, below the prefix.
-    pub(super) async fn list(&self, below: Option<&Path>) -> Result<Vec<Object>, Fault> {
-        let below = below.unwrap_or(&self.prefix);
-        let found = self.objects.list(Some(below)).map_ok(Object::from).try_collect();
+    /// All objects below the prefix.
+    pub(super) async fn list(&self) -> Result<Vec<Object>, Fault> {
+        if let Some(dir) = &self.dir {
+            return walk(dir).map_err(|error| Fault::Other(format!("{}: {error}", dir.display())));
+        }
+        let found = self.objects.list(Some(&self.prefix)).map_ok(Object::from).try_collect();
         match found.await.map_err(Fault::from) {
             Err(Fault::Absent) => Ok(Vec::new()),
             other => other,
@@ -143,6 +148,35 @@ impl Store {
     pub(super) async fn piece(&self, path: &Path, from: u64, to: u64) -> Result<Bytes, Fault> {
         let options = GetOptions { range: Some(GetRange::Bounded(from..to)), ..GetOptions::default() };
         Ok(self.objects.get_opts(path, options).await?.bytes().await?)
+    }
+}
+
+/// The regular files of a folder and those below it. Links, pipes and names that no object can have are passed over: one
+/// of them must not hide the rest.
+fn walk(root: &FilePath) -> io::Result<Vec<Object>> {
+    let (mut found, mut open) = (Vec::new(), vec![Path::default()]);
+    while let Some(at) = open.pop() {
+        let Some(entries) = unless_gone(std::fs::read_dir(root.join::<&str>(at.as_ref())))? else { continue };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(path) = name.to_str().and_then(|name| Path::parse(format!("{at}/{name}")).ok()) else {
+                continue;
+            };
+            match unless_gone(entry.metadata())? {
+                Some(meta) if meta.is_dir() => open.push(path),
+                Some(meta) if meta.is_file() => found.push(Object { path, size: meta.len() }),
+                _ => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
     }
 }
 

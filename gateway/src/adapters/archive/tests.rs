@@ -180,3 +180,52 @@ fn z6_what_was_changed_in_an_archive_is_named() {
     assert_eq!(report.verdict.name(), "EDITED", "{report:?}");
     assert_eq!(report.findings.len(), 1);
 }
+
+#[test]
+fn z20_what_else_is_in_an_archive_stands_in_the_way_of_nothing() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let bench = Bench::new();
+    let journal = bench.open();
+    fill(&journal, 2);
+    let archiver = bench.start(&journal);
+    until("the archive", || archiver.state().kept_segments >= 2);
+    drop(archiver);
+    let kept = bench.kept(&journal);
+    for name in [&b"evil\nname.log"[..], b"\xff\xfe.log", b"00000000.log#1", b"..%2fx.log"] {
+        std::fs::write(kept.join(std::ffi::OsStr::from_bytes(name)), b"x").unwrap();
+    }
+    for (to, name) in [(kept.as_path(), "loop"), (Path::new("/nonexistent"), "dangling.log")] {
+        std::os::unix::fs::symlink(to, kept.join(name)).unwrap();
+    }
+    let segments = DirSource::new(&journal.opened().dir).segments().unwrap();
+    let next = segments.last().unwrap() + 1;
+    let folder = kept.join(format!("{next:08}.log"));
+    std::fs::create_dir(&folder).unwrap();
+    // After a restart too, and also for segments behind the one whose place is taken.
+    let archiver = bench.start(&journal);
+    fill(&journal, usize::try_from(next).unwrap() + 3);
+    until("the segments behind it", || archiver.state().kept_segments >= next + 2);
+    let state = archiver.state();
+    assert!(state.lag_segments >= 1 && state.refused.is_empty(), "{state:?}");
+    assert!(state.error.is_some_and(|(why, _)| why.contains("is no object")));
+    std::fs::remove_dir(&folder).unwrap();
+    until("the one that was in the way", || archiver.state().lag_segments == 0);
+    let (_, archived) = bench.read();
+    let report = verify(&archived, &pinned(&journal));
+    assert_eq!(report.verdict.name(), "OK_UNANCHORED", "{report:?}");
+}
+
+#[test]
+fn the_folder_of_a_journal_is_read_as_an_archive_too() {
+    let bench = Bench::new();
+    let journal = bench.open();
+    fill(&journal, 2);
+    journal.close();
+    let mut all = logs(&format!("file://{}", bench.root.path().join("audit").display())).unwrap();
+    let (_, archived) = all.remove(0);
+    assert!(all.is_empty());
+    let report = verify(&archived, &pinned(&journal));
+    assert_eq!(report, verify(&DirSource::new(&journal.opened().dir), &pinned(&journal)));
+    assert_eq!(report.verdict.name(), "OK_UNANCHORED", "{report:?}");
+}
