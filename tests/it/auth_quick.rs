@@ -27,6 +27,37 @@ fn a_token_of_the_environment_proves_its_caller() {
     assert_ne!(call().send(gateway.addr).status, 200, "nobody in particular");
     let told = format!("{}{}{}", gateway.log(), gateway.stdout(), gateway.admin("/status").text());
     assert!(!told.contains(TOKEN));
+    assert!(told.contains("TOLLGATE_TOKEN") && told.contains("let in as the token quick-start"), "{told}");
+}
+
+/// What is left over in an environment does not widen a gateway whose file says who is believed.
+#[test]
+fn l7_the_environment_adds_nobody_to_a_file_that_says_who_is_believed() {
+    const EVIL: &str = "https://evil.example";
+    let up = Scripted::json(Peer::modern("up"));
+    let zeros = "0".repeat(64);
+    let issuers = "issuers: [{ issuer: \"https://real.example\", audience: x }]";
+    let tokens = format!("tokens: [{{ name: ci, sha256: \"{zeros}\" }}]");
+    for auth in [issuers.to_owned(), tokens.clone(), format!("{issuers}, {tokens}"), "tokens: []".to_owned()]
+    {
+        let head = format!("auth: {{ {auth} }}\ndefault_task: t\ntasks: {{ t: {{ allow: [\"*\"] }} }}\n");
+        let gateway = Start::new(&yaml(&head, &[http("up", &up, "")]))
+            .env("TOLLGATE_TOKEN", TOKEN)
+            .env("TOLLGATE_OAUTH_ISSUER", EVIL)
+            .env("TOLLGATE_OAUTH_SCOPES", "evil.read")
+            .start();
+        for variable in ["TOLLGATE_TOKEN", "TOLLGATE_OAUTH_ISSUER", "TOLLGATE_OAUTH_SCOPES"] {
+            let want = format!("{variable}: ignored");
+            assert!(gateway.log().contains(&want), "{auth}: {want}\n{}", gateway.log());
+        }
+        let page = Request::new("GET", "/.well-known/oauth-protected-resource/mcp").send(gateway.addr);
+        assert!(!page.text().contains("evil"), "{auth}: {}", page.text());
+        if !auth.ends_with("[]") {
+            let call = gateway.modern().request("tools/call", r#"{"name":"up__echo","arguments":{}}"#);
+            let answer = call.header("Authorization", &format!("Bearer {TOKEN}")).send(gateway.addr);
+            assert_eq!(answer.status, 401, "{auth}: {}", answer.text());
+        }
+    }
 }
 
 #[test]
@@ -55,6 +86,8 @@ fn an_issuer_of_the_environment_is_believed_and_told_of() {
         .env("TOLLGATE_OAUTH_ISSUER", &issuer.url())
         .env("TOLLGATE_OAUTH_SCOPES", "mcp.read mcp.write")
         .start();
+    let told = format!("tokens of {} are believed", issuer.url());
+    assert!(gateway.log().contains(&told), "{}", gateway.log());
     let page = Request::new("GET", "/.well-known/oauth-protected-resource/mcp");
     let page: Value = serde_json::from_str(&page.send(gateway.addr).text()).unwrap();
     assert_eq!(page["authorization_servers"], json!([issuer.url()]), "{page}");
