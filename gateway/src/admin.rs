@@ -80,16 +80,7 @@ impl Work for Question {
             "/healthz" => text(StatusCode::OK, "ok\n"),
             "/readyz" => ready(&self.gate, &snap),
             "/status" => document(&status(&self.gate, &snap, &self.counters)),
-            "/capability" => Full::new(
-                StatusCode::OK,
-                "application/json",
-                card::card(
-                    &snap,
-                    snap.config.default_task.as_deref().unwrap_or_default(),
-                    &*self.gate.book.journal,
-                )
-                .into_bytes(),
-            ),
+            "/capability" => capability(&self.gate, &snap),
             "/metrics" => metrics(&self.gate, &snap, self.accept.as_deref()),
             path if path == "/costs" || path == "/runs" || path.starts_with("/runs/") => {
                 accounts::answer(&self.gate, path, self.query.as_deref()).await
@@ -105,6 +96,13 @@ impl Work for Question {
 
 fn text(status: StatusCode, body: impl Into<Bytes>) -> Full {
     Full::new(status, "text/plain; charset=utf-8", body)
+}
+
+fn capability(gate: &Gate, snap: &Snapshot) -> Full {
+    let task = snap.config.default_task.as_deref().unwrap_or_default();
+    let reader = card::Reader { task, admitted: None, now: gate.clock.now() };
+    let card = card::card(snap, &reader, &*gate.book.journal);
+    Full::new(StatusCode::OK, "application/json", card.into_bytes())
 }
 
 fn document(value: &Value) -> Full {

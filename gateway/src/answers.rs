@@ -53,7 +53,10 @@ impl Asking<'_> {
     }
 
     fn card(&self) -> Raw {
-        card::card(self.snap, self.bound.identified.party.task(), self.journal)
+        let identified = &self.bound.identified;
+        let admitted = Some(&*identified.decoded.admitted);
+        let reader = card::Reader { task: identified.party.task(), admitted, now: self.now };
+        card::card(self.snap, &reader, self.journal)
     }
 
     fn only(&self) -> Result<Option<&Arc<Member>>, Reject> {

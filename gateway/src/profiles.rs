@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use policies::Task;
 use policies::budget::Budgets;
-use policies::caller::Caller;
+use policies::caller::{Caller, Proof};
 use policies::caps::Caps;
 use policies::controls::Strip;
 use policies::rate::Rates;
@@ -116,6 +116,24 @@ impl Profiles {
         self.by_name.get(task.name()).cloned().ok_or(NoTask::Unknown)
     }
 
+    /// [`Profiles::choose`] for a caller who stands at a door.
+    ///
+    /// # Errors
+    /// There is none for this caller, or none without a credential.
+    pub fn admit(&self, caller: &Caller, offer: TaskOffer<'_>, door: Door) -> Result<Arc<Profile>, Unfit> {
+        match self.choose(caller, offer) {
+            Ok(profile) if door.admits(caller, &profile) => Ok(profile),
+            Ok(_) => Err(Unfit::Credential),
+            // Nobody in particular may become somebody.
+            Err(NoTask::Forbidden | NoTask::Unknown | NoTask::Unnamed)
+                if caller.proof == Proof::Anonymous && door.credentials =>
+            {
+                Err(Unfit::Credential)
+            }
+            Err(why) => Err(Unfit::Task(why)),
+        }
+    }
+
     /// The profile of a name.
     pub fn get(&self, name: &str) -> Option<&Arc<Profile>> {
         self.by_name.get(name)
@@ -124,6 +142,43 @@ impl Profiles {
     /// All profiles, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Profile>> {
         self.by_name.values()
+    }
+}
+
+/// How a caller comes in.
+#[derive(Clone, Copy, Debug)]
+pub struct Door {
+    /// Whether anything could prove callers.
+    pub credentials: bool,
+    /// Whether they come over HTTP, and not over the stdin of `tollgate stdio`.
+    pub http: bool,
+}
+
+impl Door {
+    /// Whether a task that admits the caller does so here. Where credentials exist, nobody in particular gets in only by
+    /// a rule that says so: loopback may be the far end of a reverse proxy.
+    pub fn admits(self, caller: &Caller, profile: &Profile) -> bool {
+        let unproven = caller.proof == Proof::Anonymous && self.http && self.credentials;
+        !unproven || profile.task.names_anonymous()
+    }
+}
+
+/// Why a caller gets no task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unfit {
+    /// It has no credential, and one could help.
+    Credential,
+    /// There is none for it.
+    Task(NoTask),
+}
+
+impl Unfit {
+    /// What a caller is told.
+    pub fn public(self) -> &'static str {
+        match self {
+            Unfit::Credential => "a credential is needed",
+            Unfit::Task(why) => why.public(),
+        }
     }
 }
 

@@ -189,6 +189,70 @@ tasks:
     );
 }
 
+/// It says what the gateway does, with the exit code: no credential where there are some, one that nobody has, arguments
+/// that break the tool's schema.
+#[test]
+fn explain_refuses_what_the_gateway_refuses() {
+    let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#;
+    let tool = format!(r#"{{"name":"echo","inputSchema":{schema}}}"#);
+    let up = Scripted::json(Peer::modern("up").tools(vec![tool]));
+    let head = "\
+auth: { tokens: [{ name: ci, sha256: \"9834876dcfb05cb167a5c24953eba58c4ac89b1adf57f28f2f9d09af107ee8f0\" }] }
+default_task: t
+tasks:
+  t: { allow: ['*'] }
+  all: { principals: { tokens: [ci], anonymous: true }, allow: ['*'] }
+";
+    let text = yaml(head, &[http("up", &up, "")]);
+    let (desk, gateway) = (Desk::new(&text), Start::new(&text).start());
+    let (ci, nobody) = (r#"{"token":"ci"}"#, "{}");
+    let (good, bad) = (r#"{"n":1}"#, r#"{"n":"x"}"#);
+    for (principal, task, args, goes) in [
+        (nobody, "t", good, false),
+        (nobody, "all", good, true),
+        (nobody, "all", bad, false),
+        (ci, "t", good, true),
+        (ci, "t", bad, false),
+    ] {
+        let (code, said) =
+            desk.explain("up__echo", principal, &["--connect", "--task", task, "--args", args]);
+        assert_eq!(code, i32::from(!goes), "{principal} {task} {args}\n{said}");
+        assert_eq!(said.contains("decision: refused"), !goes, "{said}");
+        let call =
+            gateway.modern().request("tools/call", &format!(r#"{{"name":"up__echo","arguments":{args}}}"#));
+        let call = call.header("Tollgate-Task", task);
+        let call = if principal == ci {
+            call.header("Authorization", &format!("Bearer {}", "a".repeat(3)))
+        } else {
+            call
+        };
+        let answer = call.send(gateway.addr);
+        assert_eq!(
+            answer.text().contains("isError\":false"),
+            goes,
+            "{principal} {task} {args}: {}",
+            answer.text()
+        );
+    }
+    let (code, said) = desk.explain("up__echo", nobody, &[]);
+    assert!(
+        code == 1 && said.contains("refused: a credential is needed") && said.contains("--principal"),
+        "{said}"
+    );
+    let (code, said) = desk.explain("up__echo", ci, &["--args", bad]);
+    assert!(code == 0 && said.contains("not held against the tool's input schema: see --connect"), "{said}");
+    for unknown in [
+        r#"{"token":"cj"}"#,
+        r#"{"certificate":"spiffe://example.com/a"}"#,
+        r#"{"iss":"https://i.example","sub":"a"}"#,
+    ] {
+        let (code, said) = desk.explain("up__echo", unknown, &[]);
+        assert!(code == 2 && said.contains("would answer 401"), "{unknown}: {said}");
+    }
+    let tools = run(&["tools", "--config", &desk.config], Path::new("/"));
+    assert!(both(&tools).contains("over HTTP this task needs a credential"), "{}", both(&tools));
+}
+
 #[test]
 fn check_says_what_is_surely_not_meant_about_tasks() {
     let text = "\

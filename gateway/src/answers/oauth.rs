@@ -1,12 +1,15 @@
 //! The pages for clients without a credential: protected-resource metadata, and the registration shim's two where it is
 //! configured. They tell what the configuration says and nothing of who may do what.
 
+use std::borrow::Cow;
+
 use auth::metadata::Resource;
 use auth::registration::{self, RegistrationError};
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::Value;
 
+use crate::config::Auth;
 use crate::gate::Snapshot;
 use crate::pipeline::reply;
 use crate::ports::keys::Denied;
@@ -35,16 +38,22 @@ fn absent() -> Reject {
     Reject::new(Why::NotFound, "no authorization server is configured")
 }
 
+/// The authorization servers that clients are sent to. The shim stands in for its issuer where its address is known.
+pub(super) fn servers<'a>(auth: &'a Auth, base: Option<&str>) -> Vec<Cow<'a, str>> {
+    let stood_in = auth.shim.as_ref().map(|(issuer, _)| issuer.as_str());
+    let issuers = auth.issuers.iter().map(|trusted| &**trusted.issuer.issuer());
+    issuers
+        .map(|issuer| match base {
+            Some(base) if stood_in == Some(issuer) => Cow::Owned(format!("{base}{SHIM}")),
+            _ => Cow::Borrowed(issuer),
+        })
+        .collect()
+}
+
 fn resource(snap: &Snapshot, admitted: &Admitted, base: &str) -> Result<Full, Reject> {
     let auth = &snap.config.auth;
-    let stood_in = auth.shim.as_ref().map(|(issuer, _)| issuer.as_str());
-    let shim = format!("{base}{SHIM}");
-    let servers: Vec<&str> = auth
-        .issuers
-        .iter()
-        .map(|trusted| &**trusted.issuer.issuer())
-        .map(|issuer| if stood_in == Some(issuer) { shim.as_str() } else { issuer })
-        .collect();
+    let servers = servers(auth, Some(base));
+    let servers: Vec<&str> = servers.iter().map(AsRef::as_ref).collect();
     let url = format!("{base}{}", challenge::path(admitted));
     let scopes = auth.scopes();
     let resource =

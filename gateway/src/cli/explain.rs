@@ -15,9 +15,11 @@ use policies::{Decision, Entry, Hints, Kind, Subject};
 
 use super::{load, principal, task_known};
 use crate::assemble;
+use crate::catalog::manifest::Listed;
 use crate::config::{Checked, Options, Server, Task};
 use crate::ports::clock::{Clock as _, SystemClock, unix_seconds};
-use crate::profiles::Profiles;
+use crate::profiles::{Door, Profiles, Unfit};
+use crate::stages::authorize;
 use crate::who::Who;
 use ask::Told;
 
@@ -44,10 +46,11 @@ pub struct ExplainArgs {
     /// The tool, as clients of /mcp see it: {server}__{name}.
     #[arg(long, value_name = "NAME")]
     pub tool: String,
-    /// The arguments of the call, a JSON object. Without them conditions are not evaluated, as for a list.
+    /// The arguments of the call, a JSON object. Without them conditions are not evaluated, as for a list. They are held
+    /// against the tool's input schema with --connect alone.
     #[arg(long, value_name = "JSON")]
     pub args: Option<String>,
-    /// Ask the tool's server whether it has the tool, and what its hints are.
+    /// Ask the tool's server whether it has the tool, and for its hints and its input schema.
     #[arg(long)]
     pub connect: bool,
 }
@@ -91,7 +94,7 @@ fn explain(
     who: &Arc<Who>,
     (out, err): (&mut dyn Write, &mut dyn Write),
 ) -> io::Result<bool> {
-    let shown: String = args.tool.chars().filter(|c| !c.is_control()).collect();
+    let shown = one_line(&args.tool);
     writeln!(out, "caller: {}", caller(who))?;
     let profiles = assemble::profiles(config);
     let task = match chosen(args, config, (who, &profiles)) {
@@ -112,11 +115,16 @@ fn explain(
         )?;
         return Ok(false);
     };
-    let told = match args.connect {
-        true => ask::ask(config, server, &args.tool, err).map_err(io::Error::other)?,
-        false => Some(Told { own: own.to_owned(), hints: Hints::default() }),
+    let unfit = |entry: &Listed| {
+        let arguments = args.args.as_deref().filter(|_| server.policy.check_arguments)?;
+        let fits = authorize::fits(entry, Some(arguments), task.profile.task.is_open());
+        fits.err().map(|reject| reject.public.into_owned())
     };
-    let Some(Told { own, hints }) = told else {
+    let told = match args.connect {
+        true => ask::ask(config, server, &args.tool, unfit, err).map_err(io::Error::other)?,
+        false => Some(Told { own: own.to_owned(), hints: Hints::default(), unfit: None }),
+    };
+    let Some(Told { own, hints, unfit }) = told else {
         writeln!(out, "decision: unknown tool: server {} does not have '{shown}'", server.id)?;
         return Ok(false);
     };
@@ -127,7 +135,7 @@ fn explain(
         own: &own,
         hints: hints.believed(server.policy.trusted_hints),
     };
-    let call = Call { task, server, who, entry, loopback: profiles.loopback };
+    let call = Call { task, server, who, entry, loopback: profiles.loopback, unfit };
     let ahead = call.decide(args, out)?;
     limits::print(&call, out)?;
     Ok(ahead)
@@ -140,6 +148,8 @@ struct Call<'a> {
     who: &'a Who,
     entry: Entry<'a>,
     loopback: bool,
+    /// Why the arguments are refused whatever the task says.
+    unfit: Option<String>,
 }
 
 impl Call<'_> {
@@ -151,6 +161,12 @@ impl Call<'_> {
         let lines = found.lines(place);
         let (steps, decision) = lines.rsplit_once("decision: ").unwrap_or(("", &lines));
         out.write_all(steps.as_bytes())?;
+        let ahead = matches!(found.decision, Decision::Allowed { .. } | Decision::NeedsConfirm { .. });
+        // As in a call, what the task refuses is told first.
+        if let (true, Some(unfit)) = (ahead, &self.unfit) {
+            writeln!(out, "decision: refused, by the tool's input schema: {}", one_line(unfit))?;
+            return Ok(false);
+        }
         write!(out, "decision: {}", decision.trim_end())?;
         match found.by() {
             Some(By { list: List::Open, .. }) => writeln!(out, ", since there are no tasks")?,
@@ -167,7 +183,10 @@ impl Call<'_> {
             }
             _ => {}
         }
-        Ok(matches!(found.decision, Decision::Allowed { .. } | Decision::NeedsConfirm { .. }))
+        if ahead && args.args.is_some() && !args.connect && self.server.policy.check_arguments {
+            writeln!(out, "  the arguments were not held against the tool's input schema: see --connect")?;
+        }
+        Ok(ahead)
     }
 
     fn confirmation(&self, args: &ExplainArgs, out: &mut dyn Write) -> io::Result<()> {
@@ -188,19 +207,30 @@ fn chosen<'a>(
     args: &ExplainArgs,
     config: &'a Checked,
     (who, profiles): (&Who, &Profiles),
-) -> Result<&'a Task, NoTask> {
+) -> Result<&'a Task, Unfit> {
     let offer = TaskOffer { claim: who.claims().0, url: args.task.as_deref(), header: None };
-    let profile = profiles.choose(&who.caller, offer)?;
-    config.tasks.iter().find(|task| task.name == profile.task.name()).ok_or(NoTask::Unknown)
+    let door = Door { credentials: config.auth.any(), http: true };
+    let profile = profiles.admit(&who.caller, offer, door)?;
+    let named = config.tasks.iter().find(|task| task.name == profile.task.name());
+    named.ok_or(Unfit::Task(NoTask::Unknown))
 }
 
-fn hint(why: NoTask) -> &'static str {
+fn hint(why: Unfit) -> &'static str {
     match why {
-        NoTask::Disagree => "the token's own task and --task differ",
-        NoTask::Unnamed => "nothing names a task and there is no default_task",
-        NoTask::Unknown => "there is no task of this name",
-        NoTask::Forbidden => "the task's `principals` do not admit this caller",
+        Unfit::Credential => {
+            "`auth` proves callers: say with --principal who calls (over HTTP a task admits others only with \
+             `principals: { anonymous: true }`)"
+        }
+        Unfit::Task(NoTask::Disagree) => "the token's own task and --task differ",
+        Unfit::Task(NoTask::Unnamed) => "nothing names a task and there is no default_task",
+        Unfit::Task(NoTask::Unknown) => "there is no task of this name",
+        Unfit::Task(NoTask::Forbidden) => "the task's `principals` do not admit this caller",
     }
+}
+
+/// What a server or a token says must not steer a terminal.
+fn one_line(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).collect()
 }
 
 fn caller(who: &Who) -> String {
@@ -214,5 +244,5 @@ fn caller(who: &Who) -> String {
             format!("{} of {}{client}, scopes [{}]", &*oauth.subject, &*oauth.issuer, oauth.scopes.text())
         }
     };
-    shown.chars().filter(|c| !c.is_control()).collect()
+    one_line(&shown)
 }

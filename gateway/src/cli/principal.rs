@@ -54,10 +54,17 @@ fn principal(members: Map<String, Value>, config: &Checked) -> Result<Principal,
     if kinds > 1 {
         return Err("it names several callers: keep one of `iss`, `token` and `certificate`".into());
     }
+    let unknown = |what: &str| Err(format!("{what}: the gateway would answer 401"));
     if members.contains_key("certificate") {
+        if config.auth.any() && config.auth.clients.is_none() {
+            return unknown("there is no `auth.clients`, so certificates prove nobody");
+        }
         return certificate(members.get("certificate"));
     }
     if let Some(name) = text("token")? {
+        if config.auth.any() && !config.auth.tokens.iter().any(|token| token.name == name) {
+            return unknown("no token of `auth.tokens` has this name");
+        }
         return Ok(Principal::Token { name });
     }
     if members.contains_key("iss") {
@@ -90,10 +97,10 @@ fn certificate(value: Option<&Value>) -> Result<Principal, String> {
     Ok(Principal::Certificate { name })
 }
 
-/// By the rules of their issuer; where the file names none, by their usual names.
+/// By the rules of their issuer; where the file has no credentials at all, by their usual names.
 fn claims(mut members: Map<String, Value>, config: &Checked) -> Result<Principal, String> {
     let issuers = &config.auth.issuers;
-    if issuers.is_empty() {
+    if !config.auth.any() {
         return plain(members);
     }
     let iss = members.get("iss").and_then(Value::as_str).ok_or("`iss` is no text")?;

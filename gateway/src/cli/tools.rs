@@ -17,7 +17,7 @@ use crate::catalog::manifest::Listed;
 use crate::catalog::member::Member;
 use crate::config::Options;
 use crate::gate::Gate;
-use crate::profiles::Party;
+use crate::profiles::{Door, Party};
 use crate::stages::authorize;
 
 /// Show the tools, prompts and resources that a host would see.
@@ -62,6 +62,11 @@ pub fn run(args: &ToolsArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
             return 1;
         }
     };
+    let door = Door { credentials: config.auth.any(), http: true };
+    if !door.admits(&who.caller, &profile) {
+        let text = "over HTTP this task needs a credential; this is what a host of `tollgate stdio` sees";
+        writeln!(err, "warning: {text}: --principal says who looks").ok();
+    }
     let party = Party { who, profile };
     let Some(runtime) = runtime(err) else { return 1 };
     let seen = runtime.block_on(async {

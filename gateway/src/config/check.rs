@@ -40,7 +40,7 @@ pub(crate) fn check(
     let root = At::root();
     let front = front::check(raw, listen, context);
     let mut auth = auth::check(raw, context);
-    let quick = quick::add(&mut auth, front.as_ref(), context);
+    let quick = quick::add(raw, &mut auth, front.as_ref(), context);
     let servers = server::all(raw, &auth.egress, context);
     let limits = bounds::front(raw.limits.as_ref(), &root.key("limits"), context);
     let names_max = bounds::names(raw.names.as_ref(), &root.key("names"), context);

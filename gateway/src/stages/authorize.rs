@@ -262,20 +262,28 @@ impl Case {
         Verdict::Go { by, confirm, exposed: self.exposed }
     }
 
-    /// Whether the arguments keep the tool's input schema. A schema that can't be checked, and numbers that no checker
-    /// can hold, are passed over where everything is allowed anyway, and refused under a configured task.
     fn check(&self, entry: Option<&Listed>) -> Result<(), Reject> {
-        let Some(schema) = entry.and_then(Listed::input) else { return Ok(()) };
-        match schema.check(self.arguments.as_ref().map(Raw::as_str)) {
-            Ok(()) => Ok(()),
-            Err(Rejected::Unfit(_) | Rejected::NoObject) if self.party.profile.task.is_open() => Ok(()),
-            // They are an object, as `route` has seen.
-            Err(Rejected::NoObject) => {
-                let text = "The arguments hold a number that can't be checked. The call was not sent.";
-                Err(Reject::new(Why::Arguments, text))
-            }
-            Err(rejected) => Err(Reject::new(Why::Arguments, rejected.to_string())),
+        let arguments = self.arguments.as_ref().map(Raw::as_str);
+        entry.map_or(Ok(()), |entry| fits(entry, arguments, self.party.profile.task.is_open()))
+    }
+}
+
+/// Whether arguments keep a tool's input schema. A schema that can't be checked, and numbers that no checker can hold, are
+/// passed over where everything is allowed anyway (`open`), and refused under a configured task.
+///
+/// # Errors
+/// They don't.
+pub fn fits(entry: &Listed, arguments: Option<&str>, open: bool) -> Result<(), Reject> {
+    let Some(schema) = entry.input() else { return Ok(()) };
+    match schema.check(arguments) {
+        Ok(()) => Ok(()),
+        Err(Rejected::Unfit(_) | Rejected::NoObject) if open => Ok(()),
+        // They are an object, as `route` has seen.
+        Err(Rejected::NoObject) => {
+            let text = "The arguments hold a number that can't be checked. The call was not sent.";
+            Err(Reject::new(Why::Arguments, text))
         }
+        Err(rejected) => Err(Reject::new(Why::Arguments, rejected.to_string())),
     }
 }
 

@@ -54,11 +54,16 @@ pub fn verb(page: Page, method: &Method) -> Result<Verb, Reject> {
 
 /// The URL before every path: `public_url`, else the `Host` that the client used and was accepted.
 pub fn base(config: &Checked, admitted: &Admitted) -> Option<String> {
-    if let Some(url) = &config.public_url {
-        return Some(url.as_str().trim_end_matches('/').to_owned());
+    if let Some(public) = public(config) {
+        return Some(public);
     }
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     wire::host(&admitted.headers).map(|host| format!("{scheme}://{host}"))
+}
+
+/// The same, where the configuration alone says it.
+pub fn public(config: &Checked) -> Option<String> {
+    config.public_url.as_ref().map(|url| url.as_str().trim_end_matches('/').to_owned())
 }
 
 /// The path of the endpoint.
@@ -68,6 +73,12 @@ pub fn path(admitted: &Admitted) -> String {
         Endpoint::All => format!("{task}/mcp"),
         Endpoint::One(server) => format!("{task}/servers/{server}/mcp"),
     }
+}
+
+/// The address of the metadata of an endpoint; without one, of `/mcp`.
+pub fn resource_metadata(base: &str, admitted: Option<&Admitted>) -> String {
+    let endpoint = admitted.map_or_else(|| metadata::ROOT_ENDPOINT.to_owned(), path);
+    format!("{base}{}", metadata::well_known_path(&endpoint))
 }
 
 /// The same rejection with what tells the client how to do better, where a credential could help.
@@ -81,7 +92,7 @@ pub fn dress(config: &Checked, admitted: &Admitted, mut reject: Reject) -> Rejec
     };
     // Without an issuer there is no document to point to.
     let base = base(config, admitted).filter(|_| !config.auth.issuers.is_empty());
-    let url = base.map(|base| format!("{base}{}", metadata::well_known_path(&path(admitted))));
+    let url = base.map(|base| resource_metadata(&base, Some(admitted)));
     let scopes: Vec<&str> = match asked {
         Asked::InsufficientScope => reject.scopes.iter().map(String::as_str).collect(),
         Asked::NoCredential | Asked::InvalidToken => config.auth.scopes(),

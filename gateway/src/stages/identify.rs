@@ -7,11 +7,11 @@ use std::time::SystemTime;
 
 use auth::bearer::{self, BearerError};
 use http::header::AUTHORIZATION;
-use policies::select::{NoTask, TaskOffer};
+use policies::select::TaskOffer;
 
 use crate::gate::Snapshot;
 use crate::ports::keys::Denied;
-use crate::profiles::Party;
+use crate::profiles::{Door, Party, Unfit};
 use crate::reject::{Reject, Why};
 use crate::stages::admit::{Admitted, Via};
 use crate::stages::decode::{self, Decoded};
@@ -80,24 +80,10 @@ pub fn party(snap: &Snapshot, admitted: &Admitted, who: Arc<Who>) -> Result<Part
         url: admitted.task.as_deref(),
         header: decode::header(&admitted.headers, TASK_HEADER),
     };
-    match snap.profiles.choose(&who.caller, offer) {
-        // Where credentials exist, nobody in particular gets in only by a rule that says so: loopback may be the far
-        // end of a reverse proxy.
-        Ok(profile)
-            if who.caller.proof == policies::caller::Proof::Anonymous
-                && admitted.via == Via::Http
-                && snap.keys.any()
-                && !profile.task.names_anonymous() =>
-        {
-            Err(Reject::new(Why::NoCredential, "a credential is needed"))
-        }
+    let door = Door { credentials: snap.keys.any(), http: admitted.via == Via::Http };
+    match snap.profiles.admit(&who.caller, offer, door) {
         Ok(profile) => Ok(Party { who, profile }),
-        // Nobody in particular may become somebody.
-        Err(NoTask::Forbidden | NoTask::Unknown | NoTask::Unnamed)
-            if who.caller.proof == policies::caller::Proof::Anonymous && snap.keys.any() =>
-        {
-            Err(Reject::new(Why::NoCredential, "a credential is needed"))
-        }
-        Err(why) => Err(Reject::new(Why::Task, why.public())),
+        Err(unfit @ Unfit::Credential) => Err(Reject::new(Why::NoCredential, unfit.public())),
+        Err(unfit @ Unfit::Task(_)) => Err(Reject::new(Why::Task, unfit.public())),
     }
 }

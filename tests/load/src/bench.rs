@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::contenders::Stage;
 use crate::load::{Faults, median};
 use crate::row::{Row, RunRow};
-use crate::{Error, Options, Part, child, idle, journal, lists, matrix, policies, report, scale};
+use crate::{Error, Options, Part, child, idle, journal, lists, matrix, meter, policies, report, scale};
 
 /// How long and how often.
 pub(crate) struct Plan {
@@ -105,6 +105,9 @@ async fn measure_parts(
     }
     if wanted(Part::Journal) && !options.without_tollgate {
         journal::run(stage, plan, tally).await?;
+    }
+    if wanted(Part::Meter) && !options.without_tollgate {
+        meter::run(stage, plan, tally).await?;
     }
     if wanted(Part::Lists) {
         lists::run(stage, plan, tally).await?;

@@ -35,6 +35,11 @@ pub(crate) fn journalled(echo: SocketAddr, durability: &str) -> String {
     one_server(echo, Era::Modern).replace("durability: off", &format!("durability: {durability}"))
 }
 
+/// The modern server `echo` with the meter there.
+pub(crate) fn metered(echo: SocketAddr, placement: &str) -> String {
+    one_server(echo, Era::Modern) + &format!("meter: {{ placement: \"{placement}\" }}\n")
+}
+
 /// 200 servers with 25 tools each.
 pub(crate) fn many_servers(echo: SocketAddr) -> String {
     with_servers(numbered(echo, MANY_SERVERS))

@@ -15,6 +15,7 @@ mod lists;
 mod load;
 mod matrix;
 mod mcp;
+mod meter;
 mod noise;
 mod policies;
 mod proxy_hyper;
@@ -92,6 +93,8 @@ enum Part {
     Policies,
     /// Calls without a journal, with a buffered and with a strict one, beside the disk's own sync
     Journal,
+    /// Calls whose results carry a meter, beside calls whose results leave as they are
+    Meter,
 }
 
 /// The hidden subcommands: what the children run.

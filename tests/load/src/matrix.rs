@@ -119,6 +119,9 @@ pub(crate) const POLICIES: Cell = Cell { era: Era::Modern, sse: false, size: KIB
 pub(crate) const JOURNAL_ONE: Cell = Cell { era: Era::Modern, sse: false, size: KIB, connections: 1 };
 pub(crate) const JOURNAL_MANY: Cell = POLICIES;
 
+/// The cell in which the cost of the meter is measured.
+pub(crate) const METER: Cell = POLICIES;
+
 /// One window of a cell.
 pub(crate) async fn sample(
     cell: Cell,

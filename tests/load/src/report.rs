@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use crate::Error;
 use crate::contenders::Through;
-use crate::row::{CallRow, JournalRow, ListRow, PolicyRow, Row, RunRow, ScaleRow, StreamRow};
+use crate::row::{CallRow, JournalRow, ListRow, MeterRow, PolicyRow, Row, RunRow, ScaleRow, StreamRow};
 
 /// What the project set itself; shown beside what was measured, never asserted.
 const REACH_RPS: f64 = 1.0;
@@ -17,6 +17,7 @@ const REACH_POLICIES: f64 = 0.85;
 const REACH_BUFFERED: f64 = 0.95;
 const REACH_STRICT: f64 = 0.80;
 const REACH_SYNCS: f64 = 3.0;
+const REACH_METER: f64 = 0.97;
 
 /// Prints everything.
 pub(crate) fn print(rows: &[Row], faults: &[String]) -> Result<(), Error> {
@@ -38,6 +39,7 @@ pub(crate) fn print(rows: &[Row], faults: &[String]) -> Result<(), Error> {
             Row::Scale(row) => scale(&mut text, row)?,
             Row::Policies(row) => policies(&mut text, row)?,
             Row::Journal(row) => journal(&mut text, row)?,
+            Row::Meter(row) => meter(&mut text, row)?,
             Row::List(row) => list(&mut text, row)?,
             Row::Streams(row) => streams(&mut text, row)?,
             Row::Run(row) => run(&mut text, row)?,
@@ -142,6 +144,15 @@ fn journal(text: &mut String, row: &JournalRow) -> Result<(), Error> {
     Ok(())
 }
 
+fn meter(text: &mut String, row: &MeterRow) -> Result<(), Error> {
+    writeln!(
+        text,
+        "\nmeter, modern json 1 KiB, 64 conn: off {:.0}/s, in the result {:.0}/s; CPU with it over without {:.2}",
+        row.rps_off, row.rps_result, row.cpu_result_over_off
+    )?;
+    Ok(())
+}
+
 /// The goals of the journal.
 fn journal_goals(row: &JournalRow) -> Vec<(String, f64, f64, bool)> {
     let name = |what: &str| format!("journal, {} conn: {what}", row.connections);
@@ -230,6 +241,14 @@ fn reach(text: &mut String, rows: &[Row], matrix: &[&CallRow]) -> Result<(), Err
                 lines.push((name, row.rps_over_pingora, REACH_POLICIES, true));
             }
             Row::Journal(row) => lines.extend(journal_goals(row)),
+            Row::Meter(row) => {
+                lines.push((
+                    "requests/s with a meter over without".into(),
+                    row.result_over_off,
+                    REACH_METER,
+                    true,
+                ));
+            }
             _ => {}
         }
     }

@@ -14,6 +14,7 @@ pub(crate) enum Row {
     Scale(ScaleRow),
     Policies(PolicyRow),
     Journal(JournalRow),
+    Meter(MeterRow),
     Run(RunRow),
 }
 
@@ -110,6 +111,17 @@ pub(crate) struct JournalRow {
     pub(crate) p50_strict_us: f64,
     pub(crate) sync_p50_us: f64,
     pub(crate) strict_in_syncs: f64,
+}
+
+/// Tollgate with a meter in each result, and with results as servers gave them, in the same rounds.
+#[derive(Serialize, Clone)]
+pub(crate) struct MeterRow {
+    pub(crate) measure: &'static str,
+    pub(crate) through: Through,
+    pub(crate) rps_off: f64,
+    pub(crate) rps_result: f64,
+    pub(crate) result_over_off: f64,
+    pub(crate) cpu_result_over_off: f64,
 }
 
 /// What to know about the run itself.

@@ -1,4 +1,4 @@
-//! What a tool's server says of it: whether it has it, and its hints. Reads the list of one server once and ends.
+//! What a tool's server says of it: whether it has it, its hints, and whether arguments keep its schema. Reads the list of one server once and ends.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use mcp::entry::EntryKind;
 use policies::Hints;
 
 use crate::assemble;
+use crate::catalog::manifest::Listed;
 use crate::cli::runtime;
 use crate::config::{Checked, Server};
 
@@ -20,9 +21,11 @@ pub(super) struct Told {
     pub(super) own: String,
     /// As the server said, not yet believed.
     pub(super) hints: Hints,
+    /// Why a call with the arguments would be refused whatever the task says.
+    pub(super) unfit: Option<String>,
 }
 
-/// Asks the server; nothing when it does not have the tool.
+/// Asks the server; nothing when it does not have the tool. `unfit` judges the entry.
 ///
 /// # Errors
 /// Why its list can't be had.
@@ -30,6 +33,7 @@ pub(super) fn ask(
     config: &Checked,
     server: &Server,
     tool: &str,
+    unfit: impl Fn(&Listed) -> Option<String>,
     err: &mut dyn Write,
 ) -> Result<Option<Told>, String> {
     let runtime = runtime(err).ok_or("no runtime")?;
@@ -42,7 +46,7 @@ pub(super) fn ask(
         let manifest = member.manifest(EntryKind::Tool, &assemble::nobody(), PATIENCE).await;
         let found = manifest.map_err(|fault| format!("server {}: {}", server.id, fault.detail)).map(|list| {
             let entry = list.by_exposed(tool)?;
-            Some(Told { own: entry.own.clone(), hints: entry.hints })
+            Some(Told { own: entry.own.clone(), hints: entry.hints, unfit: unfit(entry) })
         });
         gate.draining.cancel();
         assemble::shut_down(&gate, assemble::LAST_WORDS).await;

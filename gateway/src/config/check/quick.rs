@@ -1,5 +1,6 @@
-//! What the environment adds for a quick start, in place of an `auth` section: a token, an issuer. Held to the same rules as
-//! the file, and told by the variable's name.
+//! What the environment adds for a quick start, where the file's `auth` says nothing of callers: a token, an issuer. Held to
+//! the same rules as the file, and told by the variable's name. Where the file says who is believed it is the last word:
+//! a variable that is left over in an environment must not let anybody else in.
 
 use auth::Identifier;
 use auth::issuer::{Issuer, Settings};
@@ -8,8 +9,9 @@ use super::auth::endpoint;
 use super::front::Front;
 use crate::config::checked::{Auth, FixedToken, Held, KeySource, Trusted};
 use crate::config::context::Context;
-use crate::config::place::At;
+use crate::config::place::{At, clip};
 use crate::config::problem::Problem;
+use crate::config::raw;
 use crate::config::secret::Secret;
 use crate::digest::{hex, sha256};
 
@@ -23,6 +25,8 @@ const SCOPES: &str = "TOLLGATE_OAUTH_SCOPES";
 const CALLER: &str = "quick-start";
 /// Shorter tokens are guessed.
 const LEAST: usize = 16;
+/// Characters of an issuer in a message.
+const MAX_SHOWN: usize = 256;
 
 /// What was added.
 #[derive(Default)]
@@ -31,13 +35,27 @@ pub(super) struct Quick {
     pub(super) issuer: Option<String>,
 }
 
-/// Adds what the environment says.
-pub(super) fn add(auth: &mut Auth, front: Option<&Front>, context: &mut Context<'_>) -> Quick {
+/// Adds what the environment says. What was added is told at every start: the file does not show it.
+pub(super) fn add(
+    raw: &raw::File,
+    auth: &mut Auth,
+    front: Option<&Front>,
+    context: &mut Context<'_>,
+) -> Quick {
     let mut quick = Quick::default();
     if context.world.elsewhere {
         return quick;
     }
     let said = |context: &Context<'_>, name: &str| (context.world.env)(name).filter(|text| !text.is_empty());
+    if raw.auth.as_ref().is_some_and(names_callers) {
+        for name in [TOKEN, ISSUER, SCOPES] {
+            if said(context, name).is_some() {
+                let fix = "unset it, or write into `auth` what it should add";
+                warning(name, "ignored: `auth` in the file says who is believed", fix, context);
+            }
+        }
+        return quick;
+    }
     if let Some(text) = said(context, TOKEN) {
         quick.token = token(&text, auth, context);
     }
@@ -45,16 +63,34 @@ pub(super) fn add(auth: &mut Auth, front: Option<&Front>, context: &mut Context<
     match (said(context, ISSUER), scopes) {
         (Some(text), scopes) => quick.issuer = issuer(text, scopes, (auth, front), context),
         (None, Some(_)) => {
-            let at = At::root();
-            context.warning(
-                &at,
-                format!("{SCOPES} has no effect without {ISSUER}"),
-                format!("set {ISSUER} too"),
-            );
+            let (what, fix) =
+                (format!("{SCOPES} has no effect without {ISSUER}"), format!("set {ISSUER} too"));
+            warning(SCOPES, what, fix, context);
         }
         (None, None) => {}
     }
+    let fix = "for more than a quick start write `auth` into the file";
+    if quick.token.is_some() {
+        let what = format!("its bearer is let in as the token {CALLER}, which the file does not name");
+        warning(TOKEN, what, fix, context);
+    }
+    if let Some(issuer) = &quick.issuer {
+        let what =
+            format!("tokens of {} are believed, which the file does not name", clip(issuer, MAX_SHOWN));
+        warning(ISSUER, what, fix, context);
+    }
     quick
+}
+
+/// Whether the section says who is believed, if only that nobody is. What it says of addresses and streams alone is no
+/// word on callers.
+fn names_callers(auth: &raw::auth::Auth) -> bool {
+    auth.issuers.is_some() || auth.tokens.is_some() || auth.clients.is_some()
+}
+
+fn warning(name: &str, what: impl Into<String>, fix: impl Into<String>, context: &mut Context<'_>) {
+    let (file, path) = (name.to_owned(), String::new());
+    context.warnings.push(Problem { file, line: 0, column: 0, path, what: what.into(), fix: fix.into() });
 }
 
 fn problem(name: &str, what: impl Into<String>, fix: impl Into<String>, context: &mut Context<'_>) {
@@ -71,11 +107,6 @@ fn token(text: &str, auth: &mut Auth, context: &mut Context<'_>) -> Option<&'sta
         return None;
     }
     let name = Identifier::new(CALLER)?;
-    if auth.tokens.iter().any(|other| other.name == name) {
-        let fix = "unset the variable, or give the token of the file another name";
-        problem(TOKEN, format!("`auth.tokens` has a token called {CALLER} already"), fix, context);
-        return None;
-    }
     let digest = Held { secret: Secret::new(hex(&sha256(text.as_bytes()))), file: None };
     auth.tokens.push(FixedToken { name, sha256: digest, expires: None });
     Some(CALLER)
@@ -87,10 +118,6 @@ fn issuer(
     (auth, front): (&mut Auth, Option<&Front>),
     context: &mut Context<'_>,
 ) -> Option<String> {
-    if auth.issuers.iter().any(|other| **other.issuer.issuer() == *text) {
-        problem(ISSUER, "the issuer is one of `auth.issuers` already", "unset the variable", context);
-        return None;
-    }
     let before = context.problems.len();
     // Told below: the file has no place for it.
     let found = endpoint(&text, &auth.egress, &At::root(), context);
