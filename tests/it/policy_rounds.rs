@@ -241,6 +241,31 @@ fn r2_answers_without_a_state_stay_here() {
     }
 }
 
+/// Answers given ahead wait until the server asks for them: it sees those that are what it asks, after its question.
+#[test]
+fn r2_answers_given_ahead_are_held_to_the_question() {
+    let up = asking(Some(STATE));
+    let gateway = gateway(&up, "");
+    let client = client(&gateway, "r");
+    let mut params = call(&json!({"text": "hi"}));
+    params["inputResponses"] = who();
+    params["inputResponses"]["never-asked"] = json!({"action": "accept"});
+    let done = client.send("tools/call", &params.to_string()).result();
+    assert_eq!(done["resultType"], "complete", "{done}");
+    let calls = up.seen_of("tools/call");
+    assert_eq!(calls.len(), 2);
+    assert_eq!(calls[0].rpc().param(&["inputResponses"]), None);
+    assert_eq!(calls[1].rpc().param(&["inputResponses"]), Some(who()));
+    assert_eq!(calls[1].rpc().param(&["requestState"]), Some(json!(STATE)));
+    for bad in [json!({"who": {"action": "accept", "content": {"name": 7}}}), json!({"who": 7}), json!(null)]
+    {
+        params["inputResponses"] = bad;
+        let result = client.send("tools/call", &params.to_string()).result();
+        assert_eq!(result["resultType"], "input_required", "{result}");
+        assert_eq!(up.seen_of("tools/call").pop().unwrap().rpc().param(&["inputResponses"]), None);
+    }
+}
+
 #[test]
 fn x3_answers_are_masked_like_arguments() {
     let up = asking(Some(STATE));

@@ -13,6 +13,7 @@ use mcp::json::{ObjectWriter, Raw};
 use mcp::message::Id;
 use mcp::meta::LogLevel;
 use metrics::Metrics;
+use policies::redact::Redactor;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -215,19 +216,25 @@ impl Starter {
                         *value = clean;
                     }
                 }
-                confirm::RESPONSES => {
-                    // Each by itself: its name is the question's, which says nothing of a secret.
-                    let mut answers = ObjectWriter::with_capacity(value.len());
-                    for (name, answer) in value.members() {
-                        let clean = filter::redacted(redactor, &self.metrics, &answer)?;
-                        answers.raw_key(&name, clean.as_ref().unwrap_or(&answer));
-                    }
-                    *value = answers.finish();
-                }
+                confirm::RESPONSES => *value = self.masked(redactor, value)?,
                 _ => {}
             }
         }
+        confirmed.ahead = match confirmed.ahead.take() {
+            Some(answers) => Some(self.masked(redactor, &answers)?),
+            None => None,
+        };
         Ok(())
+    }
+
+    /// Answers without secrets. Each by itself: its name is the question's, which says nothing of a secret.
+    fn masked(&self, redactor: &Redactor, answers: &Raw) -> Result<Raw, Reject> {
+        let mut masked = ObjectWriter::with_capacity(answers.len());
+        for (name, answer) in answers.members() {
+            let clean = filter::redacted(redactor, &self.metrics, &answer)?;
+            masked.raw_key(&name, clean.as_ref().unwrap_or(&answer));
+        }
+        Ok(masked.finish())
     }
 }
 

@@ -14,7 +14,7 @@ use mcp::method;
 use policies::confirm::{Answer, KEY, Mismatch, Stage, State};
 use policies::task::Fallback;
 
-pub use self::carry::{Carry, Rounds};
+pub use self::carry::{Carry, Rounds, ahead, declared};
 use crate::ports::clock::unix_seconds;
 use crate::ports::nonces::{Forgetful, Nonces};
 use crate::reject::{Reject, Why};
@@ -25,13 +25,16 @@ use crate::stages::session::Bound;
 
 /// The member of a call's `params` with the answers to a server's questions.
 pub const RESPONSES: &str = "inputResponses";
-const STATE: &str = "requestState";
+/// The member of a call's `params`, and of a result, that holds a round together.
+pub const STATE: &str = "requestState";
 
 /// A call that nobody has to agree to any more.
 pub struct Confirmed {
     permitted: Permitted,
     /// How the agreement is carried through later rounds of the call.
     pub carry: Option<Carry>,
+    /// Answers that came before any question. No server sees them unless it asks for them.
+    pub ahead: Option<Raw>,
 }
 
 impl Confirmed {
@@ -79,14 +82,14 @@ pub async fn confirm(desk: &Desk<'_>, bound: &Bound, rated: Rated) -> Result<Nex
     let method = permitted.target().method;
     if !matches!(method, method::TOOLS_CALL | method::PROMPTS_GET | method::RESOURCES_READ) {
         forget(&mut permitted);
-        return Ok(Next::Go(Box::new(Confirmed { permitted, carry: None })));
+        return Ok(Next::Go(Box::new(Confirmed { permitted, carry: None, ahead: None })));
     }
     if bound.identified.decoded.era == Era::Legacy {
         // Rounds are the modern era's: what a legacy client calls so is nothing that a server has asked for.
         forget(&mut permitted);
         return match permitted.must_confirm() {
             true => ask::legacy(desk, bound, permitted),
-            false => Ok(Next::Go(Box::new(Confirmed { permitted, carry: None }))),
+            false => Ok(Next::Go(Box::new(Confirmed { permitted, carry: None, ahead: None }))),
         };
     }
     let state = permitted.target().param(STATE);
@@ -96,9 +99,10 @@ pub async fn confirm(desk: &Desk<'_>, bound: &Bound, rated: Rated) -> Result<Nex
         (None, true) => Err(foreign(permitted.must_confirm(), Mismatch::Unreadable)),
         (None, false) if permitted.must_confirm() => ask::modern(desk, bound, permitted),
         (None, false) => {
+            let ahead = permitted.target().param(RESPONSES).cloned();
             forget(&mut permitted);
             let carry = Some(Carry::of(bound, &permitted));
-            Ok(Next::Go(Box::new(Confirmed { permitted, carry })))
+            Ok(Next::Go(Box::new(Confirmed { permitted, carry, ahead })))
         }
     }
 }
@@ -116,9 +120,10 @@ fn foreign(confirming: bool, why: Mismatch) -> Reject {
 fn unasked(bound: &Bound, mut permitted: Permitted, reject: Reject) -> Result<Next, Reject> {
     match bound.identified.party.profile.task.confirm_fallback() {
         Fallback::Allow => {
+            let ahead = permitted.target().param(RESPONSES).cloned();
             forget(&mut permitted);
             let carry = Some(Carry::of(bound, &permitted));
-            Ok(Next::Go(Box::new(Confirmed { permitted, carry })))
+            Ok(Next::Go(Box::new(Confirmed { permitted, carry, ahead })))
         }
         Fallback::Refuse => Err(reject),
     }
@@ -154,7 +159,7 @@ async fn answered(
         // Nothing else was asked, so nothing else is an answer.
         None
     } else {
-        let kept = responses.as_ref().map(|responses| carry::answers(&state, responses)).transpose();
+        let kept = responses.as_ref().map(|responses| carry::answers(&state.asked, responses)).transpose();
         let kept = kept.map_err(|what| Reject::new(Why::Params, what))?.flatten();
         spend(desk, &state, now).await?;
         kept
@@ -164,7 +169,7 @@ async fn answered(
     params.extend(kept.map(|kept| (Key::new(RESPONSES), kept)));
     params.extend(state.inner.as_deref().map(|inner| (Key::new(STATE), Raw::from_str_value(inner))));
     let carry = Some(carry.after(&state));
-    Ok(Next::Go(Box::new(Confirmed { permitted, carry })))
+    Ok(Next::Go(Box::new(Confirmed { permitted, carry, ahead: None })))
 }
 
 fn read(answer: &Raw) -> Result<Answer, Reject> {
@@ -208,7 +213,7 @@ fn void(why: &str) -> Reject {
 }
 
 /// Takes answers and states out of what goes to a server. Every question reaches its client with a state of ours, so
-/// what comes without one answers no question, and what comes with one is put back once it was looked at.
+/// what comes without one answers none yet, and what comes with one is put back once it was looked at.
 fn forget(permitted: &mut Permitted) {
     permitted.params_mut().retain(|(key, _)| !matches!(&**key, RESPONSES | STATE));
 }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use mcp::bridge::{self, ResultType};
 use mcp::code;
 use mcp::era::Era;
-use mcp::json::Raw;
+use mcp::json::{Key, Raw};
 use mcp::method;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
@@ -20,6 +21,7 @@ use crate::ports::upstream::{
 };
 use crate::profiles::Profile;
 use crate::stages::authorize::Permitted;
+use crate::stages::confirm;
 use crate::stages::limit::Metered;
 use crate::stages::route::Target;
 
@@ -65,6 +67,8 @@ pub struct Exchange {
     permitted: Permitted,
     ask: Ask,
     state: State,
+    /// Answers that the client gave before any question.
+    ahead: Option<Raw>,
     idle: Duration,
     idle_until: Instant,
     end: Instant,
@@ -83,11 +87,12 @@ enum State {
 
 /// Starts a call.
 pub fn forward(metered: Metered, ask: Ask) -> Exchange {
-    let Metered { permitted, place, .. } = metered;
+    let Metered { permitted, place, ahead, .. } = metered;
     let (idle, total) = ask.times;
     let (now, end) = (Instant::now(), ask.started + total);
     let state = State::Starting(start(&permitted, &ask));
-    Exchange { permitted, ask, state, idle, idle_until: now + idle, end, repeated: false, _place: place }
+    let idle_until = now + idle;
+    Exchange { permitted, ask, state, ahead, idle, idle_until, end, repeated: false, _place: place }
 }
 
 fn start(permitted: &Permitted, ask: &Ask) -> Starting {
@@ -139,6 +144,9 @@ impl Exchange {
                     self.permitted.hold_to(found);
                     self.state = State::Starting(start(&self.permitted, &self.ask));
                 }
+                Ok(Step::Event(Event::Done(answer))) if self.answered(&answer) => {
+                    self.state = State::Starting(start(&self.permitted, &self.ask));
+                }
                 Ok(Step::Event(Event::Done(answer))) => match self.stale_headers(&answer) {
                     true => self.reread(),
                     false => {
@@ -165,6 +173,24 @@ impl Exchange {
     fn stale_headers(&self, answer: &Answer) -> bool {
         let mismatch = answer.outcome.as_ref().is_err_and(|error| error.code == code::HEADER_MISMATCH);
         mismatch && answer.era == Era::Modern && !self.repeated
+    }
+
+    /// A modern server's first question that the client has answered ahead, in all its parts and as its schema wants: the
+    /// call goes on with that, once. What was not asked for stays here.
+    fn answered(&mut self, answer: &Answer) -> bool {
+        let (Era::Modern, Ok(result)) = (answer.era, &answer.outcome) else { return false };
+        let Some(responses) = self.ahead.take() else { return false };
+        let asks = bridge::result_type(result) == ResultType::InputRequired;
+        let Some(kept) =
+            asks.then(|| confirm::ahead(result, &responses, &self.ask.client.capabilities)).flatten()
+        else {
+            return false;
+        };
+        let state = result.get(confirm::STATE).filter(Raw::is_string);
+        let params = self.permitted.params_mut();
+        params.push((Key::new(confirm::RESPONSES), kept));
+        params.extend(state.map(|state| (Key::new(confirm::STATE), state)));
+        true
     }
 
     fn reread(&mut self) {

@@ -8,6 +8,7 @@ pub mod spending;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use mcp::json::Raw;
 use mcp::method;
 use metrics::Metrics;
 use parking_lot::Mutex;
@@ -36,6 +37,8 @@ pub struct Metered {
     pub place: OwnedSemaphorePermit,
     /// How a person's agreement is carried through later rounds of the call.
     pub carry: Option<Carry>,
+    /// Answers that came before any question.
+    pub ahead: Option<Raw>,
 }
 
 /// A permitted call that has kept its rates.
@@ -165,7 +168,7 @@ impl Limits {
         (ticket, now): (Ticket, SystemTime),
     ) -> Result<(Metered, Spending), Reject> {
         let place = place.ok_or_else(busy)?;
-        let carry = confirmed.carry.clone();
+        let (carry, ahead) = (confirmed.carry.clone(), confirmed.ahead.clone());
         let permitted = confirmed.into_permitted();
         let mut spending = Spending::new(Arc::clone(&self.limiter));
         let spec = &permitted.target().member.spec;
@@ -186,7 +189,7 @@ impl Limits {
         if let Some(reserved) = self.reserve(caller, &permitted, ticket, now).await? {
             spending.reserved(reserved);
         }
-        Ok((Metered { permitted, place, carry }, spending))
+        Ok((Metered { permitted, place, carry, ahead }, spending))
     }
 
     async fn reserve(

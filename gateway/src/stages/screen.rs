@@ -24,7 +24,7 @@ use crate::ports::journal::Ending;
 use crate::ports::upstream::Answer;
 use crate::reject::{Reject, Why};
 use crate::stages::authorize::Permitted;
-use crate::stages::confirm::Rounds;
+use crate::stages::confirm::{self, Rounds};
 use crate::stages::screen::filter::{Filter, Note};
 use crate::stages::screen::outline::Outline;
 
@@ -281,17 +281,10 @@ impl Screen {
                     return Err(Reject::broken(server, "a question under a name of the gateway's own"));
                 }
                 // A client is only asked for what it declared (mrtr.mdx, server requirement 7).
-                let declared = |request: &Raw| match request.get("method").and_then(|m| m.string()).as_deref()
-                {
-                    Some("elicitation/create") => self.capabilities.get("elicitation").is_some(),
-                    Some("sampling/createMessage") => self.capabilities.get("sampling").is_some(),
-                    Some("roots/list") => self.capabilities.get("roots").is_some(),
-                    _ => false,
-                };
                 if !requests
                     .iter()
                     .flat_map(|requests| requests.members())
-                    .all(|(_, request)| declared(&request))
+                    .all(|(_, request)| confirm::declared(&self.capabilities, &request))
                 {
                     return Err(Reject::broken(server, "input of a kind that the client did not declare"));
                 }

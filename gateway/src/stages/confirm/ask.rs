@@ -92,7 +92,7 @@ impl Pending {
             ..reject
         })?;
         agreed(answer)?;
-        Ok(Confirmed { permitted: self.permitted, carry: None })
+        Ok(Confirmed { permitted: self.permitted, carry: None, ahead: None })
     }
 }
 

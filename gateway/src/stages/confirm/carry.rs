@@ -156,7 +156,7 @@ impl Rounds {
 }
 
 /// The answers that a state has asked for, and the first that is none with what is wrong.
-pub(super) fn answers(state: &State, responses: &Raw) -> Result<Option<Raw>, String> {
+pub(super) fn answers(asked: &[Waiting], responses: &Raw) -> Result<Option<Raw>, String> {
     if !responses.is_object() {
         return Err(format!("params.{RESPONSES} must be an object"));
     }
@@ -165,7 +165,7 @@ pub(super) fn answers(state: &State, responses: &Raw) -> Result<Option<Raw>, Str
     for (key, answer) in responses.members() {
         let value = serde_json::from_str(answer.as_str()).unwrap_or_default();
         // The schema is the server's, and has to be compiled first.
-        match off_worker(true, || rounds::worth(&state.asked, &key, &value)) {
+        match off_worker(true, || rounds::worth(asked, &key, &value)) {
             rounds::Worth::Fits => {
                 kept.raw_key(&key, &answer);
                 any = true;
@@ -178,4 +178,28 @@ pub(super) fn answers(state: &State, responses: &Raw) -> Result<Option<Raw>, Str
         }
     }
     Ok(any.then(|| kept.finish()))
+}
+
+/// What a client has said ahead to all that this result asks, when it is so: as the next round would bring it.
+pub fn ahead(result: &Raw, responses: &Raw, capabilities: &Raw) -> Option<Raw> {
+    let requests = result.get("inputRequests").filter(Raw::is_object)?;
+    // What the screen refuses is not answered either.
+    let ours = requests.view().any(|one| one.name().starts_with("dev.tollgate/"));
+    if ours || !requests.members().all(|(_, request)| declared(capabilities, &request)) {
+        return None;
+    }
+    let asked = rounds::asked(&serde_json::from_str(requests.as_str()).ok()?)?;
+    let kept = answers(&asked, responses).ok()??;
+    (kept.view().count() == asked.len()).then_some(kept)
+}
+
+/// Whether a client has declared that it can be asked this.
+pub fn declared(capabilities: &Raw, request: &Raw) -> bool {
+    let needed = match request.get("method").and_then(|method| method.string()).as_deref() {
+        Some("elicitation/create") => "elicitation",
+        Some("sampling/createMessage") => "sampling",
+        Some("roots/list") => "roots",
+        _ => return false,
+    };
+    capabilities.get(needed).is_some()
 }
