@@ -85,7 +85,7 @@ fn turn(
         times.segment = now;
         shared.with_head(|head| {
             settle_locked(shared, sealer, head)?;
-            head.totals.forget(shared.clock.wall_ms(), shared.options.keep_runs_ms);
+            head.totals.forget(shared.options.keep_runs_ms);
             let header = Entry { epoch: Some(Int(sealer.epoch)), ..Entry::new(Kind::Rotate) };
             shared.at("rotate");
             sealer.rotate(head, header)?;

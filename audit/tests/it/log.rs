@@ -85,6 +85,27 @@ fn a_dropped_slot_records_that_nobody_knows_the_outcome() {
 }
 
 #[test]
+fn z8_a_snapshot_that_is_too_large_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = Options { segment_bytes: 4_000, ..options(dir.path()) };
+    let journal = Journal::open(small.clone()).unwrap();
+    for n in 0..30 {
+        call(&journal, n);
+        note(&journal);
+    }
+    let before = journal.totals(Clone::clone);
+    journal.close();
+    let log = journal.opened().dir.clone();
+    drop(journal);
+    for file in std::fs::read_dir(&log).unwrap().map(|file| file.unwrap().path()) {
+        if file.extension().is_some_and(|extension| extension == "snapshot") {
+            std::fs::File::options().write(true).open(file).unwrap().set_len(257 << 20).unwrap();
+        }
+    }
+    Journal::open(small).unwrap().totals(|now| assert_eq!(*now, before));
+}
+
+#[test]
 fn l4_totals_are_the_same_after_a_restart_and_over_rotations() {
     let dir = tempfile::tempdir().unwrap();
     let small = Options { segment_bytes: 4_000, ..options(dir.path()) };

@@ -72,6 +72,7 @@ impl Accounts for OnDisk {
             }
             Some(only) => {
                 let run = self.journal.totals(|totals| totals.runs.get(&only).cloned());
+                let run = run.filter(|run| !run.partial);
                 (run.map(|run| (only, run)).into_iter().collect(), None)
             }
             None => self.journal.totals(|totals| page(totals, wanted, after)),
@@ -93,11 +94,13 @@ impl Accounts for OnDisk {
                 let who = Who { task, principal: &key, run: "" };
                 by_period(periods, |period, spent| each(Past::Principal { who, period, spent }));
             }
-            for (RunKey { run, task, principal }, known) in &totals.runs {
-                let Ok(last) = known.last.parse::<jiff::Timestamp>() else { continue };
+            let kept = totals.runs.iter().map(|(key, run)| (key, &run.last, &run.spent));
+            let gone = totals.past.runs.iter().map(|(key, run)| (key, &run.last, &run.spent));
+            for (RunKey { run, task, principal }, last, spent) in kept.chain(gone) {
+                let Ok(last) = last.parse::<jiff::Timestamp>() else { continue };
                 let key = counted_as(principal);
                 let who = Who { task, principal: &key, run };
-                each(Past::Run { who, last: last.as_second(), spent: amounts(&known.spent) });
+                each(Past::Run { who, last: last.as_second(), spent: amounts(spent) });
             }
         });
     }
@@ -143,7 +146,8 @@ fn page(
         if !is(&wanted.run, &key.run) {
             break;
         }
-        if is(&wanted.task, &key.task) && is(&wanted.principal, &key.principal.sub) {
+        // Of one that was forgotten meanwhile only the records tell everything.
+        if !run.partial && is(&wanted.task, &key.task) && is(&wanted.principal, &key.principal.sub) {
             found.push((key.clone(), run.clone()));
         }
         if found.len() >= wanted.limit || looked + 1 >= LOOK {
