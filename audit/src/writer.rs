@@ -46,6 +46,10 @@ pub trait Watch: Send + Sync {
     fn synced(&self, nanos: u64) {
         let _ = nanos;
     }
+    /// Something went wrong while all was well, or, with none, all is well again.
+    fn fault(&self, why: Option<&str>) {
+        let _ = why;
+    }
 }
 
 /// Called with a failpoint's name.

@@ -98,9 +98,17 @@ fn turn(
     Ok(())
 }
 
-/// Heartbeats and counted refusals; at the end whatever was counted since.
+/// Heartbeats and counted refusals; at the end whatever was counted since. While nothing can be written, counts stay
+/// what they are, and one heartbeat waits that finds out when that is over.
 fn due(shared: &Shared, times: &mut Times, stop: bool) {
     let now = shared.clock.mono_ns();
+    if shared.failing() && !stop {
+        if !shared.has_work() {
+            times.heartbeat = now;
+            shared.push_own(Entry::new(Kind::Heartbeat));
+        }
+        return;
+    }
     if now.saturating_sub(times.heartbeat) >= HEARTBEAT_NS {
         times.heartbeat = now;
         shared.push_own(Entry::new(Kind::Heartbeat));
