@@ -3,6 +3,8 @@
 //! Bounded: what is added up longest ago is forgotten first, and what is forgotten is said.
 
 mod bounds;
+mod gone;
+mod uptime;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,6 +14,9 @@ use serde::{Deserialize, Serialize};
 use crate::entry::{Entry, Int, Kind, Text};
 use crate::hash::Digest;
 use crate::runs::RunTotals;
+use gone::pairs;
+pub use gone::{Gone, Past};
+use uptime::Uptime;
 
 /// Calls and what they cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,8 +137,11 @@ pub struct DayKey {
     pub principal: Principal,
 }
 
-/// What budgets count in the days and months (UTC) that were counted in last: two of each, since a call that is
-/// counted under one may end in the next.
+/// Days and months that budgets count in: a call that is counted under one may end in the next, and a clock may be
+/// wrong for a moment.
+const PERIODS: usize = 3;
+
+/// What budgets count in the days and months (UTC) that were counted in last: three of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Periods {
     /// `YYYY-MM-DD`, the one used last at the end.
@@ -151,7 +159,7 @@ impl Periods {
             match list.iter().position(|(known, _)| known == name) {
                 Some(at) => list.get_mut(at..).unwrap_or_default().rotate_left(1),
                 None => {
-                    if list.len() > 1 {
+                    if list.len() >= PERIODS {
                         list.remove(0);
                     }
                     list.push((name.clone(), Spent::default()));
@@ -163,27 +171,44 @@ impl Periods {
         }
         self.seq = seq;
     }
+
+    /// The first of its months, once there are as many as are kept.
+    fn first_month(&self) -> Option<&Text> {
+        self.months.iter().map(|(name, _)| name).min().filter(|_| self.months.len() >= PERIODS)
+    }
 }
 
 /// All totals of one log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// By run.
+    #[serde(with = "pairs")]
     pub runs: BTreeMap<RunKey, RunTotals>,
     /// By task and server, since the log began.
+    #[serde(with = "pairs")]
     pub tasks: BTreeMap<(Text, Text), Total>,
     /// By day, task, server and principal, of the days that are kept.
+    #[serde(with = "pairs")]
     pub days: BTreeMap<DayKey, Total>,
     /// What the days add up to that are not kept, or not whole.
     pub earlier: Total,
     /// The last of those days; empty when everything is kept.
     pub earlier_until: Text,
     /// What budgets count, by task and principal.
+    #[serde(with = "pairs")]
     pub spent: BTreeMap<(Text, Principal), Periods>,
     /// The same by task alone.
+    #[serde(with = "pairs")]
     pub spent_tasks: BTreeMap<Text, Periods>,
     /// Intents without an outcome, by call id.
+    #[serde(with = "intents")]
     pub open: BTreeMap<Text, Entry>,
+    /// Runs that are not kept any more.
+    #[serde(default)]
+    pub past: Past,
+    /// Time as the records tell it.
+    #[serde(default)]
+    uptime: Uptime,
 }
 
 /// The fields of an intent that its `outcome: unknown` repeats, and what it has reserved.
@@ -230,6 +255,7 @@ pub fn unknown(intent: &Entry, reason: &'static str) -> Entry {
 impl Totals {
     /// Adds one record, with its leaf hash.
     pub fn add(&mut self, entry: &Entry, leaf: &Digest) {
+        self.uptime.add(entry);
         match (entry.kind, &entry.call) {
             (Kind::Intent, Some(call)) => {
                 self.open.insert(call.clone(), brief(entry));
@@ -243,9 +269,17 @@ impl Totals {
             _ => {}
         }
         if let Some(key) = RunKey::of(entry) {
-            self.runs.entry(key).or_default().add(entry, leaf);
+            let past = &mut self.past;
+            let run = self.runs.entry(key).or_insert_with_key(|key| past.take(key));
+            run.add(entry, leaf);
             self.bound_runs();
         }
+    }
+
+    /// The index that the next call of a run gets.
+    pub fn next_index(&self, run: &RunKey) -> u64 {
+        let gone = || self.past.runs.get(run).map_or(0, |run| run.next_index);
+        self.runs.get(run).map_or_else(gone, |run| run.next_index)
     }
 
     fn charge(&mut self, entry: &Entry) {
@@ -261,7 +295,13 @@ impl Totals {
             self.bound_spent();
         }
         let day = Text::Owned(entry.ts.get(..10).unwrap_or_default().to_owned());
-        self.days.entry(DayKey { day, task, server, principal }).or_default().add(cost);
+        let key = DayKey { day, task, server, principal };
+        // A row beside what is added up already would pass for all of its day.
+        if key.day <= self.earlier_until && !self.days.contains_key(&key) {
+            self.earlier.add(cost);
+            return;
+        }
+        self.days.entry(key).or_default().add(cost);
         self.bound_days();
     }
 }
@@ -275,48 +315,24 @@ impl RunTotals {
     }
 }
 
-/// Totals as they stand in a snapshot: lists, since JSON has no other keys than texts.
-#[derive(Default, Serialize, Deserialize)]
-pub(crate) struct Flat {
-    runs: Vec<(RunKey, RunTotals)>,
-    tasks: Vec<((Text, Text), Total)>,
-    days: Vec<(DayKey, Total)>,
-    earlier: Total,
-    earlier_until: Text,
-    spent: Vec<((Text, Principal), Periods)>,
-    spent_tasks: Vec<(Text, Periods)>,
-    open: Vec<Entry>,
-}
+/// Intents as they stand in a snapshot: without their ids before them, which are in them.
+mod intents {
+    use serde::{Deserializer, Serializer};
 
-impl From<&Totals> for Flat {
-    fn from(totals: &Totals) -> Flat {
-        let totals = totals.clone();
-        Flat {
-            runs: totals.runs.into_iter().collect(),
-            tasks: totals.tasks.into_iter().collect(),
-            days: totals.days.into_iter().collect(),
-            earlier: totals.earlier,
-            earlier_until: totals.earlier_until,
-            spent: totals.spent.into_iter().collect(),
-            spent_tasks: totals.spent_tasks.into_iter().collect(),
-            open: totals.open.into_values().collect(),
-        }
+    use super::{BTreeMap, Deserialize, Entry, Text};
+
+    pub(super) fn serialize<S: Serializer>(
+        open: &BTreeMap<Text, Entry>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(open.values())
     }
-}
 
-impl From<Flat> for Totals {
-    fn from(flat: Flat) -> Totals {
-        let open = flat.open.into_iter().filter_map(|e| Some((e.call.clone()?, e))).collect();
-        Totals {
-            runs: flat.runs.into_iter().collect(),
-            tasks: flat.tasks.into_iter().collect(),
-            days: flat.days.into_iter().collect(),
-            earlier: flat.earlier,
-            earlier_until: flat.earlier_until,
-            spent: flat.spent.into_iter().collect(),
-            spent_tasks: flat.spent_tasks.into_iter().collect(),
-            open,
-        }
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<Text, Entry>, D::Error> {
+        let open = Vec::<Entry>::deserialize(deserializer)?;
+        Ok(open.into_iter().filter_map(|entry| Some((entry.call.clone()?, entry))).collect())
     }
 }
 

@@ -1,11 +1,12 @@
 //! What a log's files say at start: where its last whole record ends, its tree, its keys, its totals. It cuts what was
 //! torn, and only above the last checkpoint: below it nothing is ever cut, and the log does not open.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::costs::{Flat, Totals};
+use crate::costs::Totals;
 use crate::entry::{Entry, Text};
 use crate::error::Error;
 use crate::frame::{Frame, Frames};
@@ -18,8 +19,8 @@ use crate::tree::{self, Range};
 
 /// First line of what the first record's `prev` is the SHA-256 of.
 const GENESIS_LABEL: &str = "dev.tollgate/audit/genesis/v1";
-/// Greatest size of a snapshot that is read, in bytes.
-const MAX_SNAPSHOT: u64 = 256 << 20;
+/// Greatest size of a snapshot that is read or written with its totals, in bytes.
+pub(crate) const MAX_SNAPSHOT: u64 = 256 << 20;
 
 /// The `prev` of a log's first record.
 pub fn genesis(key: &VerifierKey) -> Digest {
@@ -65,13 +66,15 @@ impl Epoch {
 
 /// State at a segment's start.
 #[derive(Default, Serialize, Deserialize)]
-pub(crate) struct Snapshot {
+pub(crate) struct Snapshot<'a> {
     pub(crate) log: Text,
     pub(crate) nodes: Vec<Digest>,
     pub(crate) prev: Digest,
     pub(crate) segment: u64,
     pub(crate) size: u64,
-    pub(crate) totals: Flat,
+    /// Left out when they would make it too large: then they are added up anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) totals: Option<Cow<'a, Totals>>,
 }
 
 /// Where a log ends.
@@ -213,8 +216,8 @@ impl Reader<'_> {
         }
         if let Some(snapshot) = self.snapshot(segment)? {
             let range = Range::from_parts(snapshot.size, snapshot.nodes);
-            if let Some(range) = range {
-                return Ok(Scan { range, totals: snapshot.totals.into(), ..empty(snapshot.prev) });
+            if let (Some(range), Some(totals)) = (range, snapshot.totals) {
+                return Ok(Scan { range, totals: totals.into_owned(), ..empty(snapshot.prev) });
             }
         }
         let mut state = empty(genesis);
@@ -231,13 +234,15 @@ impl Reader<'_> {
         Ok(state)
     }
 
-    fn snapshot(&self, segment: u64) -> Result<Option<Snapshot>, Error> {
-        let bytes = self.read(layout::path(self.dir, segment, SNAPSHOT), MAX_SNAPSHOT)?;
+    fn snapshot(&self, segment: u64) -> Result<Option<Snapshot<'static>>, Error> {
+        let path = layout::path(self.dir, segment, SNAPSHOT);
+        // One that is too large is none, like one that is gone or can't be read: the records suffice.
+        let Ok(bytes) = read_all(self.storage, &path, MAX_SNAPSHOT) else { return Ok(None) };
         let Some(vouched) = self.header(segment)?.and_then(|h| h.snapshot) else { return Ok(None) };
         if Digest::sha256(&[&bytes]) != vouched {
             return Ok(None);
         }
-        Ok(serde_json::from_slice::<Snapshot>(&bytes).ok().filter(|s| s.segment == segment))
+        Ok(serde_json::from_slice::<Snapshot<'_>>(&bytes).ok().filter(|s| s.segment == segment))
     }
 
     fn header(&self, segment: u64) -> Result<Option<Entry>, Error> {

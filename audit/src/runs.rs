@@ -61,6 +61,9 @@ pub struct RunTotals {
     pub leaf: Digest,
     /// That record's `ts`.
     pub last: Text,
+    /// There were records before that are not known any more: only a reader of all records can tell of the run.
+    #[serde(default)]
+    pub partial: bool,
 }
 
 impl RunTotals {

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::clock::{Clock, SystemClock};
 use crate::costs::{Totals, unknown};
-use crate::entry::{Entry, Kind};
+use crate::entry::{Entry, Kind, Text};
 use crate::error::Unavailable;
 use crate::hash::Digest;
 use crate::key::{SigningKey, VerifierKey};
@@ -45,6 +45,10 @@ pub trait Watch: Send + Sync {
     /// A sync took this many nanoseconds.
     fn synced(&self, nanos: u64) {
         let _ = nanos;
+    }
+    /// Something went wrong while all was well, or, with none, all is well again.
+    fn fault(&self, why: Option<&str>) {
+        let _ = why;
     }
 }
 
@@ -89,7 +93,7 @@ pub struct Options {
     pub segment_ns: u64,
     /// `buffered`: how long records are gathered before a sync.
     pub sync_interval: Duration,
-    /// How long an idle run's totals are kept, in milliseconds.
+    /// How long an idle run's totals are kept, in milliseconds of running processes.
     pub keep_runs_ms: u64,
     /// Called when the process should end.
     pub on_fatal: Option<OnFatal>,
@@ -205,7 +209,8 @@ impl Journal {
     }
 
     /// Records that a call is about to be sent, and keeps the place of its outcome. Waits for room in the queue, for
-    /// the write (`buffered`) or for the sync (`strict`).
+    /// the write (`buffered`) or for the sync (`strict`). Who stops waiting has sent nothing and is charged nothing: its
+    /// outcome is `cancelled` with reason `unsent`.
     ///
     /// # Errors
     /// The call must not be sent.
@@ -214,18 +219,32 @@ impl Journal {
         mut entry: Entry,
     ) -> Result<(Receipt, OutcomeSlot), Unavailable> {
         entry.kind = Kind::Intent;
-        let outcome = unknown(&entry, "abandoned");
+        let outcome = Box::new(unknown(&entry, "abandoned"));
+        // Whoever leaves before this has returned has sent nothing.
+        let unsent = Entry {
+            outcome: Some(Text::Borrowed("cancelled")),
+            reason: Some(Text::Borrowed("unsent")),
+            cost_nanousd: None,
+            charged_bytes: None,
+            day: None,
+            ..(*outcome).clone()
+        };
+        let mut waiting = Waiting(Some(&self.shared));
         self.shared.places.take(2).await;
+        waiting.0 = None;
         let intent = Slot::new();
-        let guard =
-            OutcomeSlot { journal: self.clone(), intent: intent.clone(), fallback: Some(Box::new(outcome)) };
+        let fallback = Some(Box::new(unsent));
+        let mut guard = OutcomeSlot { journal: self.clone(), intent: intent.clone(), fallback };
         let item = Item { entry, slot: intent.clone(), keep: false, after: None, place: true };
         let receipt = match self.submit(item) {
             Ok(slot) => Ticket(slot).await,
             Err(error) => Err(error),
         };
         match receipt {
-            Ok(receipt) => Ok((receipt, guard)),
+            Ok(receipt) => {
+                guard.fallback = Some(outcome);
+                Ok((receipt, guard))
+            }
             Err(error) => {
                 guard.release();
                 Err(error)
@@ -314,6 +333,17 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// A call that waits for room. Dropped it is counted, since it has no record.
+struct Waiting<'a>(Option<&'a Shared>);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0 {
+            shared.count("cancelled");
+        }
     }
 }
 

@@ -116,7 +116,8 @@ fn metrics(gate: &Gate, snap: &Snapshot, accept: Option<&str>) -> Full {
         member.meter.connections().set(i64::try_from(open).unwrap_or(i64::MAX));
     }
     if let Some(figures) = gate.book.journal.figures() {
-        gate.book.metrics.audit(figures.records, figures.checkpoint_lag.as_secs_f64());
+        let lag = figures.checkpoint_lag.as_secs_f64();
+        gate.book.metrics.audit(figures.records, lag, figures.fault.is_some());
     }
     if let Some(archive) = gate.book.journal.archive() {
         gate.book.metrics.archive(archive.lag_segments);
@@ -127,13 +128,22 @@ fn metrics(gate: &Gate, snap: &Snapshot, accept: Option<&str>) -> Full {
     }
 }
 
-/// Ready: every server was asked once, the lists of those that everybody needs are good, and the end is not near.
+/// What is wrong with the journal now.
+fn fault(gate: &Gate) -> Option<String> {
+    gate.book.journal.figures()?.fault
+}
+
+/// Ready: every server was asked once, the lists of those that everybody needs are good, calls can be recorded, and the
+/// end is not near.
 fn ready(gate: &Gate, snap: &Snapshot) -> Full {
     if gate.draining.is_cancelled() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
     }
     if !gate.warm.is_cancelled() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "servers are still being asked for the first time\n");
+    }
+    if let Some(why) = fault(gate) {
+        return text(StatusCode::SERVICE_UNAVAILABLE, format!("the journal has a fault: {why}\n"));
     }
     let missing: Vec<_> =
         snap.catalog.members().iter().filter(|member| member.spec.required && !member.ready()).collect();
@@ -168,6 +178,7 @@ fn status(gate: &Gate, snap: &Snapshot, counters: &Counters) -> Value {
             "slow_readers": counters.slow_readers.load(Relaxed),
         },
         "issuers": snap.keys.issuers().iter().map(|state| issuer(state, gate.clock.now())).collect::<Vec<_>>(),
+        "audit": gate.book.journal.figures().map(|figures| json!({ "fault": figures.fault })),
         "archive": gate.book.journal.archive().map(archive),
         "servers": snap.catalog.members().iter().map(|member| server(member)).collect::<Vec<_>>(),
     })

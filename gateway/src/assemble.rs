@@ -93,7 +93,7 @@ pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Ga
     };
     let limits = Limits::new(Arc::new(limiter::InMemory::default()), limited);
     if let Some(accounts) = book.journal.accounts() {
-        limits.restore(config.tasks.iter().map(|task| &*task.profile), accounts, clock.now());
+        limits.restore(config.tasks.iter().map(|task| &*task.profile), accounts);
     }
     Ok(Arc::new(Gate {
         snapshot: ArcSwap::from_pointee(snapshot),

@@ -45,6 +45,7 @@ pub(crate) struct Own {
     pub(crate) reloads: IntCounterVec,
     pub(crate) audit_records: IntCounter,
     pub(crate) audit_lag: Gauge,
+    pub(crate) audit_fault: IntGauge,
     pub(crate) audit_sync: Histogram,
     pub(crate) archive_lag: IntGauge,
     pub(crate) spans: IntCounterVec,
@@ -177,6 +178,10 @@ impl Own {
             audit_records: m.register(records)?,
             audit_lag: m.register(lag)?,
             audit_sync: m.histogram("tollgate_audit_sync_seconds", "Time of one sync of the journal.")?,
+            audit_fault: m.gauge(
+                "tollgate_audit_fault",
+                "1 while something is wrong with the journal, such as a full disk, else 0.",
+            )?,
             archive_lag: m.gauge(
                 "tollgate_audit_archive_lag_segments",
                 "Closed segments of the journal that are not in its archive yet.",

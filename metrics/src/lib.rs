@@ -167,11 +167,13 @@ impl Metrics {
         self.families.own.audit_sync.clone()
     }
 
-    /// Says where the journal stands: records since the log began, and how old the oldest is that no checkpoint covers.
-    pub fn audit(&self, records: u64, lag_seconds: f64) {
+    /// Says where the journal stands: records since the log began, how old the oldest is that no checkpoint covers, and
+    /// whether something is wrong with it.
+    pub fn audit(&self, records: u64, lag_seconds: f64, fault: bool) {
         let counted = &self.families.own.audit_records;
         counted.inc_by(records.saturating_sub(counted.get()));
         self.families.own.audit_lag.set(lag_seconds);
+        self.families.own.audit_fault.set(i64::from(fault));
     }
 
     /// Says how many closed segments of the journal wait for the archive.

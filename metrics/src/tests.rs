@@ -27,7 +27,7 @@ fn what_was_counted_is_rendered() {
     docs.result(17);
     metrics.up("docs", true);
     metrics.denied("rule", &task);
-    metrics.audit(7, 0.5);
+    metrics.audit(7, 0.5, true);
     metrics.archive(3);
     metrics.request("tools/list", &metrics.server_or_none("no-such-server"), Outcome::Ok);
     let text = text(&metrics);
@@ -46,6 +46,7 @@ fn what_was_counted_is_rendered() {
         r#"tollgate_build_info{version="1.2.3"} 1"#,
         "tollgate_audit_records_total 7",
         "tollgate_audit_checkpoint_lag_seconds 0.5",
+        "tollgate_audit_fault 1",
         "tollgate_audit_archive_lag_segments 3",
     ] {
         assert!(text.lines().any(|l| l == line), "{line}\n{text}");

@@ -1,34 +1,50 @@
 //! What of the totals is forgotten, and when. Sums by task and server, and of budgets by task, are never forgotten: their
-//! number is that of the configuration's names.
+//! number is that of the configuration's names. Nothing is forgotten because a clock says that it is late: a clock may
+//! be ahead for a moment, and what is forgotten does not come back.
 
-use super::{DayKey, Totals};
-use crate::entry::Text;
+use super::{DayKey, Periods, Spent, Text, Totals};
+use crate::runs::RunTotals;
 
-/// Runs; those idle longest are forgotten first, save those with calls under way.
+/// Runs. Those that made no call are forgotten first, then those idle longest, save those with calls under way.
 pub(super) const MAX_RUNS: usize = 65_536;
 /// Sums by day, task, server and principal; the oldest are added up without these.
 pub(super) const MAX_DAYS: usize = 65_536;
 /// Principals whose budgets are counted, for each task.
 pub(super) const MAX_SPENT: usize = 131_072;
-/// Days (each 86,400 s) that costs are kept by day.
-const KEEP_DAYS_MS: u64 = 62 * 86_400_000;
+/// Days with calls that costs are kept by.
+pub(super) const KEEP_DAYS: usize = 62;
 
-/// The eighth of these numbers, and more when some are equal, that is lowest: it is below what is given.
-fn eighth(mut seqs: Vec<u64>) -> u64 {
-    let at = seqs.len() / 8;
-    if at >= seqs.len() {
-        return 0;
+/// The eighth of these, and more when some are equal, that is lowest: it is below what is given.
+pub(super) fn eighth<T: Ord + Default>(mut all: Vec<T>) -> T {
+    let at = all.len() / 8;
+    if at >= all.len() {
+        return T::default();
     }
-    *seqs.select_nth_unstable(at).1
+    all.select_nth_unstable(at);
+    all.swap_remove(at)
 }
 
 impl Totals {
     /// Once for an eighth of all runs, so that it costs nothing in the mean.
     pub(super) fn bound_runs(&mut self) {
         if self.runs.len() > MAX_RUNS {
-            let from = eighth(self.runs.values().map(|run| run.seq).collect());
-            self.runs.retain(|_, run| run.open > 0 || run.seq >= from);
+            let rank = |run: &RunTotals| (run.next_index > 0, run.seq);
+            let from = eighth(self.runs.values().map(rank).collect());
+            self.drop_runs(|run| rank(run) >= from, true);
         }
+    }
+
+    /// Keeps these runs and those with calls under way; of the others it stays known what must be.
+    fn drop_runs(&mut self, keep: impl Fn(&RunTotals) -> bool, counts: bool) {
+        let past = &mut self.past;
+        self.runs.retain(|key, run| {
+            let kept = run.open > 0 || keep(run);
+            if !kept {
+                past.put(key.clone(), run, counts);
+            }
+            kept
+        });
+        past.bound();
     }
 
     pub(super) fn bound_spent(&mut self) {
@@ -52,17 +68,31 @@ impl Totals {
         }
     }
 
-    /// Forgets runs whose last record is older than this, in milliseconds, and adds up days that are older than 62; what
-    /// budgets count is forgotten after two months.
-    pub fn forget(&mut self, now_ms: u64, keep_runs_ms: u64) {
-        let before = crate::clock::rfc3339(now_ms.saturating_sub(keep_runs_ms));
-        self.runs.retain(|_, run| run.open > 0 || *run.last >= *before);
-        let oldest = crate::clock::rfc3339(now_ms.saturating_sub(KEEP_DAYS_MS));
-        let (day, month) = (oldest.get(..10).unwrap_or_default(), oldest.get(..7).unwrap_or_default());
-        while self.days.first_key_value().is_some_and(|(key, _)| *key.day < *day) {
-            self.fold_first();
+    /// The first day of the last 62 that had calls.
+    fn first_kept(&self) -> Option<Text> {
+        let mut day = self.days.last_key_value()?.0.day.clone();
+        for _ in 1..KEEP_DAYS {
+            let before = DayKey { day: day.clone(), ..DayKey::default() };
+            day = self.days.range(..before).next_back()?.0.day.clone();
         }
-        let old = |(name, _): &(Text, super::Spent)| **name < *month;
-        self.spent.retain(|_, periods| !periods.months.iter().all(old));
+        Some(day)
+    }
+
+    /// Forgets runs whose last record was written this long ago, in milliseconds of a running process; adds up days
+    /// but the last 62 that had calls; and what principals spent in months that their task has three later ones of.
+    pub fn forget(&mut self, keep_runs_ms: u64) {
+        let before = self.uptime.before(keep_runs_ms);
+        self.drop_runs(|run| run.seq >= before, false);
+        self.past.expire(before);
+        if let Some(first) = self.first_kept() {
+            while self.days.first_key_value().is_some_and(|(key, _)| key.day < first) {
+                self.fold_first();
+            }
+        }
+        let tasks = &self.spent_tasks;
+        self.spent.retain(|(task, _), periods| {
+            let first = tasks.get(task).and_then(Periods::first_month);
+            first.is_none_or(|first| periods.months.iter().any(|(name, _): &(Text, Spent)| name >= first))
+        });
     }
 }

@@ -63,19 +63,104 @@ fn a_call_counts_in_the_period_that_it_was_reserved_in() {
     assert_eq!(counted(&periods.months), [("2026-12".to_owned(), 1), ("2026-11".to_owned(), 2)]);
 }
 
+/// A call's intent, on the monotonic clock of one process.
+fn intent(seq: u64, run: &str, hour: u64) -> Entry {
+    Entry {
+        kind: Kind::Intent,
+        run: Some(run.to_owned().into()),
+        index: Some(Int(seq)),
+        mono_ns: crate::entry::Nanos(hour * 3_600_000_000_000),
+        ..outcome(seq, "u", "2026-12-01T00:00:00.000Z")
+    }
+}
+
+fn key(run: &str) -> RunKey {
+    RunKey::of(&intent(0, run, 0)).unwrap()
+}
+
 #[test]
-fn old_days_are_added_up_and_old_runs_are_forgotten() {
+fn l4_lists_push_no_run_out_and_what_calls_push_out_stays_counted() {
     let (mut totals, leaf) = (Totals::default(), Digest::default());
-    totals.add(&outcome(0, "u", "2026-08-01T00:00:00.000Z"), &leaf);
-    totals.add(&outcome(1, "u", "2026-12-01T00:00:00.000Z"), &leaf);
-    let open = Entry { kind: Kind::Intent, ..outcome(2, "u", "2026-08-01T00:00:00.000Z") };
-    totals.add(&open, &leaf);
-    // 2026-12-01T00:00:00Z.
-    totals.forget(1_796_083_200_000, 48 * 3_600_000);
-    assert_eq!((totals.days.len(), totals.earlier.nanousd, &*totals.earlier_until), (1, 3, "2026-08-01"));
-    assert_eq!(totals.runs.len(), 2, "a call is under way in the third");
-    let flat: Flat = serde_json::from_slice(&serde_json::to_vec(&Flat::from(&totals)).unwrap()).unwrap();
-    assert_eq!(Totals::from(flat), totals);
+    let call = |totals: &mut Totals, seq, run: &str| {
+        totals.add(&intent(seq, run, 0), &leaf);
+        totals.add(&Entry { kind: Kind::Outcome, index: None, ..intent(seq, run, 0) }, &leaf);
+    };
+    (0..5).for_each(|seq| call(&mut totals, seq, "victim"));
+    let whole = totals.runs[&key("victim")].clone();
+    for seq in 5..200_000 {
+        let list = Entry { call: None, ..intent(seq, &format!("x{seq}"), 0) };
+        totals.add(&Entry { kind: Kind::List, index: None, ..list }, &leaf);
+    }
+    assert!(totals.runs.len() <= MAX_RUNS);
+    assert_eq!(totals.runs[&key("victim")], whole);
+    assert!(totals.past.runs.is_empty(), "those made no calls");
+    for seq in 200_000..280_000 {
+        call(&mut totals, seq, &format!("y{seq}"));
+    }
+    assert!(!totals.runs.contains_key(&key("victim")));
+    assert_eq!(totals.past.runs[&key("victim")].spent.calls, 5);
+    assert_eq!(totals.next_index(&key("victim")), 5);
+    let json = serde_json::to_vec(&totals).unwrap();
+    assert_eq!(serde_json::from_slice::<Totals>(&json).unwrap(), totals);
+    // Going on it is no new run, and does not pass for a whole one.
+    call(&mut totals, 5, "victim");
+    let again = &totals.runs[&key("victim")];
+    assert_eq!((again.next_index, again.spent.calls, again.partial), (6, 6, true));
+    call(&mut totals, 280_000, "x6");
+    assert!(totals.runs[&key("x6")].partial && !totals.runs[&key("y279999")].partial);
+}
+
+#[test]
+fn l4_no_clock_reading_makes_anything_forgotten() {
+    let (mut totals, leaf) = (Totals::default(), Digest::default());
+    totals.add(&intent(0, "r", 0), &leaf);
+    let end = Entry { kind: Kind::Outcome, ..intent(0, "r", 0) };
+    totals.add(&end, &leaf);
+    let before = totals.clone();
+    // The wall clock is ahead for a call and what else is written, and set right.
+    let ahead: Text = "2027-03-11T00:00:00.000Z".into();
+    totals.add(&Entry { ts: ahead.clone(), ..Entry::new(Kind::Rotate) }, &leaf);
+    let far = Entry { day: Some("2027-03-11".into()), sub: Some("v".into()), ts: ahead, ..end.clone() };
+    totals.add(&far, &leaf);
+    totals.forget(48 * 3_600_000);
+    assert_eq!(totals.runs[&key("r")], before.runs[&key("r")]);
+    assert!(before.spent.iter().all(|(key, periods)| totals.spent[key] == *periods));
+    assert!(before.days.iter().all(|(key, total)| totals.days[key] == *total));
+    // What is counted in goes on.
+    totals.add(&end, &leaf);
+    assert_eq!(totals.spent_tasks["support"].days.last().unwrap().1.calls, 2);
+    assert_eq!((totals.days.len(), totals.earlier), (2, Total::default()));
+    // The last 62 days with calls are kept.
+    for day in 0..70 {
+        let day = crate::clock::rfc3339(1_800_000_000_000 + day * 86_400_000);
+        totals.add(&outcome(9, "u", &day), &leaf);
+    }
+    totals.forget(48 * 3_600_000);
+    let rows = totals.days.len();
+    assert_eq!(totals.days.keys().map(|key| &key.day).collect::<std::collections::BTreeSet<_>>().len(), 62);
+    // A day that is added up gets no row beside that.
+    let earlier = totals.earlier.calls;
+    totals.add(&end, &leaf);
+    assert_eq!((totals.days.len(), totals.earlier.calls), (rows, earlier + 1));
+}
+
+#[test]
+fn idle_runs_are_forgotten_after_two_days_of_running() {
+    let (mut totals, leaf) = (Totals::default(), Digest::default());
+    let end = |seq, run, hour| Entry { kind: Kind::Outcome, ..intent(seq, run, hour) };
+    totals.add(&intent(0, "old", 0), &leaf);
+    totals.add(&end(0, "old", 1), &leaf);
+    totals.add(&intent(1, "open", 1), &leaf);
+    for hour in 2..60 {
+        totals.add(&end(hour, "new", hour), &leaf);
+    }
+    // Another process: its clock starts anew.
+    totals.add(&Entry { boot: "b".into(), ..end(60, "new", 0) }, &leaf);
+    totals.forget(48 * 3_600_000);
+    let kept: Vec<&str> = totals.runs.keys().map(|key| &*key.run).collect();
+    assert_eq!(kept, ["new", "open"]);
+    let gone = &totals.past.runs[&key("old")];
+    assert_eq!((gone.next_index, gone.spent), (1, Spent::default()));
 }
 
 #[test]

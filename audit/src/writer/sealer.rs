@@ -1,6 +1,7 @@
 //! What follows a sync, on the writer's thread alone: the records are read back and hashed again, join the tree, and
 //! are signed over. It starts new segments and key epochs. Nothing is ever signed that was not read back.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,7 +9,6 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::head::{Head, Item};
 use super::slot::Slot;
-use crate::costs::Flat;
 use crate::entry::{Entry, Int, Kind, Text};
 use crate::error::Unavailable;
 use crate::frame::{self, Frame, Frames};
@@ -16,7 +16,7 @@ use crate::hash::Digest;
 use crate::key::{SigningKey, VerifierKey, handover};
 use crate::layout::{self, CHECKPOINTS, LEAVES, LOG, SNAPSHOT};
 use crate::note::Checkpoint;
-use crate::recover::{Epoch, Snapshot};
+use crate::recover::{Epoch, MAX_SNAPSHOT, Snapshot};
 use crate::storage::{AppendError, Mode, ReadFrom, Storage, StoredFile, append_all, replace};
 use crate::tree::{Range, leaf_hash};
 
@@ -141,15 +141,20 @@ impl Sealer {
         self.leaves.file.sync().map_err(fatal("syncing leaves"))?;
         self.checkpoints.file.sync().map_err(fatal("syncing checkpoints"))?;
         let next = self.segment + 1;
-        let snapshot = Snapshot {
+        let mut snapshot = Snapshot {
             log: Text::Owned(self.log.to_string()),
             nodes: self.range.nodes().to_vec(),
             prev: head.prev,
             segment: next,
             size: self.range.size(),
-            totals: Flat::from(&head.totals),
+            totals: Some(Cow::Borrowed(&head.totals)),
         };
-        let bytes = serde_json::to_vec(&snapshot).map_err(|e| Fault::Later(e.to_string()))?;
+        let mut bytes = json(&snapshot)?;
+        if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_SNAPSHOT) {
+            // It would not be read.
+            snapshot.totals = None;
+            bytes = json(&snapshot)?;
+        }
         let path = |extension| layout::path(&self.dir, next, extension);
         replace(&*self.storage, &path(SNAPSHOT), &bytes).map_err(later("writing a snapshot"))?;
         let open = |extension| Side::open(&*self.storage, path(extension), None);
@@ -212,6 +217,10 @@ impl Sealer {
         (self.epoch, self.key) = (self.epoch + 1, next);
         Ok(vkey)
     }
+}
+
+fn json(snapshot: &Snapshot<'_>) -> Result<Vec<u8>, Fault> {
+    serde_json::to_vec(snapshot).map_err(|e| Fault::Later(e.to_string()))
 }
 
 fn corrupt(seq: u64) -> Fault {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -34,6 +34,13 @@ pub(crate) struct Queue {
     ended: Option<Unavailable>,
 }
 
+/// What is wrong now: with writing, and with what follows a sync.
+#[derive(Default)]
+struct Faults {
+    write: Option<String>,
+    seal: Option<String>,
+}
+
 pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) clock: Arc<dyn Clock>,
@@ -45,7 +52,9 @@ pub(crate) struct Shared {
     pub(crate) synced: AtomicU64,
     signed: AtomicU64,
     signed_at: AtomicU64,
-    fault: Mutex<Option<String>>,
+    faults: Mutex<Faults>,
+    /// The last write failed.
+    failing: AtomicBool,
     last: Mutex<Option<Arc<str>>>,
 }
 
@@ -58,7 +67,8 @@ impl Shared {
             synced: AtomicU64::new(head.seq),
             signed: AtomicU64::new(0),
             signed_at: AtomicU64::new(clock.mono_ns()),
-            fault: Mutex::new(None),
+            faults: Mutex::default(),
+            failing: AtomicBool::new(false),
             last: Mutex::new(None),
             queue: Mutex::new(Queue::default()),
             work: Condvar::new(),
@@ -179,6 +189,9 @@ impl Shared {
             self.places.give(places - left);
             self.requeue(kept, batch);
             match error {
+                None if self.failing.swap(false, Ordering::AcqRel) => {
+                    self.faulty(|faults| faults.write = None)
+                }
                 None => {}
                 Some(Unavailable::Poisoned(why)) => return Err(why),
                 Some(error) => {
@@ -206,7 +219,8 @@ impl Shared {
             queue.items.iter().for_each(|item| item.slot.keep());
             refused
         };
-        *self.fault.lock() = Some(error.to_string());
+        self.failing.store(true, Ordering::Release);
+        self.faulty(|faults| faults.write = Some(error.to_string()));
         self.places.give(refused.iter().filter(|i| i.place).count());
         refused.iter().for_each(|i| i.slot.complete(Err(error.clone())));
     }
@@ -247,7 +261,7 @@ impl Shared {
     }
 
     pub(crate) fn poison(&self, why: &str) -> bool {
-        *self.fault.lock() = Some(why.to_owned());
+        self.faulty(|faults| faults.seal = Some(why.to_owned()));
         self.end(&Unavailable::Poisoned(why.to_owned()));
         if let Some(fatal) = &self.options.on_fatal {
             fatal(why);
@@ -255,10 +269,26 @@ impl Shared {
         false
     }
 
-    /// What is wrong now; the thread goes on.
+    /// What is wrong now with what follows a sync; the thread goes on.
     pub(crate) fn note_fault(&self, why: Option<String>) -> bool {
-        *self.fault.lock() = why;
+        self.faulty(|faults| faults.seal = why);
         true
+    }
+
+    /// Changes what is wrong, and tells when that begins and ends.
+    fn faulty(&self, change: impl FnOnce(&mut Faults)) {
+        let mut faults = self.faults.lock();
+        let before = faults.write.is_some() || faults.seal.is_some();
+        change(&mut faults);
+        let now = faults.write.as_deref().or(faults.seal.as_deref());
+        if before != now.is_some() {
+            self.options.watch.iter().for_each(|w| w.fault(now));
+        }
+    }
+
+    /// Whether the last write failed: then nothing is queued that nobody waits for.
+    pub(crate) fn failing(&self) -> bool {
+        self.failing.load(Ordering::Acquire)
     }
 
     pub(crate) fn publish(&self, sealer: &Sealer) {
@@ -284,7 +314,10 @@ impl Shared {
             checkpoint_lag_ns: if signed < records { since } else { 0 },
             queued: self.queue.lock().items.len(),
             places: self.places.free(),
-            fault: self.fault.lock().clone(),
+            fault: {
+                let faults = self.faults.lock();
+                faults.write.clone().or_else(|| faults.seal.clone())
+            },
         }
     }
 }

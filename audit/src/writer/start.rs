@@ -243,7 +243,7 @@ fn build(
     let keys_size = found.epochs.iter().map(|(epoch, _)| epoch.line().len()).sum::<usize>();
     let keys = side(dir.join(KEYS), u64::try_from(keys_size).unwrap_or_default())?;
     let mut totals = found.totals;
-    totals.forget(options.clock.wall_ms(), options.keep_runs_ms);
+    totals.forget(options.keep_runs_ms);
     let boot = hex(&random::<8>().map_err(Error::io("a boot id"))?);
     let head = Head {
         clock: options.clock.clone(),

@@ -85,7 +85,7 @@ fn turn(
         times.segment = now;
         shared.with_head(|head| {
             settle_locked(shared, sealer, head)?;
-            head.totals.forget(shared.clock.wall_ms(), shared.options.keep_runs_ms);
+            head.totals.forget(shared.options.keep_runs_ms);
             let header = Entry { epoch: Some(Int(sealer.epoch)), ..Entry::new(Kind::Rotate) };
             shared.at("rotate");
             sealer.rotate(head, header)?;
@@ -98,9 +98,17 @@ fn turn(
     Ok(())
 }
 
-/// Heartbeats and counted refusals; at the end whatever was counted since.
+/// Heartbeats and counted refusals; at the end whatever was counted since. While nothing can be written, counts stay
+/// what they are, and one heartbeat waits that finds out when that is over.
 fn due(shared: &Shared, times: &mut Times, stop: bool) {
     let now = shared.clock.mono_ns();
+    if shared.failing() && !stop {
+        if !shared.has_work() {
+            times.heartbeat = now;
+            shared.push_own(Entry::new(Kind::Heartbeat));
+        }
+        return;
+    }
     if now.saturating_sub(times.heartbeat) >= HEARTBEAT_NS {
         times.heartbeat = now;
         shared.push_own(Entry::new(Kind::Heartbeat));

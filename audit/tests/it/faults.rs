@@ -131,6 +131,48 @@ fn z4_calls_are_refused_while_the_disk_is_full_and_go_on_by_themselves() {
     assert!(records.iter().all(|r| r.entry.call.as_deref() != Some("c1")));
 }
 
+/// Counts what begins and what ends.
+#[derive(Default)]
+struct Told([AtomicU64; 2]);
+
+impl tollgate_audit::writer::Watch for Told {
+    fn appended(&self, _: &tollgate_audit::entry::Entry, _: &Receipt) {}
+
+    fn fault(&self, why: Option<&str>) {
+        self.0[usize::from(why.is_none())].fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn z4_a_full_disk_is_told_of_and_gathers_nothing() {
+    let (disk, clock, told) = (FakeDisk::default(), HandClock::new(), Arc::new(Told::default()));
+    let options =
+        Options { clock: clock.clone(), watch: vec![told.clone()], ..fake(&disk, Durability::Buffered) };
+    let journal = Journal::open(options).unwrap();
+    let turn = || drop(journal.checkpoint().map(|ticket| ticket.wait()));
+    disk.fail(1, Failure::Error(ENOSPC), true);
+    assert!(block_on(journal.intent(intent(0))).is_err());
+    for _ in 0..100 {
+        journal.count_denied("rate");
+        clock.pass(Duration::from_secs(2));
+        turn();
+        assert!(journal.stats().fault.is_some(), "until it is over");
+    }
+    assert!(journal.stats().queued <= 2, "{}", journal.stats().queued);
+    disk.heal();
+    // Nobody calls.
+    (0..3).for_each(|_| turn());
+    assert_eq!(journal.stats().fault, None);
+    assert_eq!(told.0.each_ref().map(|n| n.load(Ordering::SeqCst)), [1, 1]);
+    clock.pass(Duration::from_secs(2));
+    turn();
+    journal.close();
+    let records = all(&disk.files(Path::new("/j/gw")), &Filter::default()).unwrap();
+    let counts: Vec<u64> = records.iter().filter_map(|r| r.entry.count.map(|count| count.0)).collect();
+    assert_eq!(counts.iter().sum::<u64>(), 100, "{counts:?}");
+    assert!(counts.len() <= 2, "{counts:?}");
+}
+
 #[test]
 fn z5_a_failed_sync_is_never_tried_again() {
     for durability in [Durability::Buffered, Durability::Strict] {

@@ -85,6 +85,57 @@ fn a_dropped_slot_records_that_nobody_knows_the_outcome() {
 }
 
 #[test]
+fn l4_who_leaves_before_the_intent_is_taken_is_charged_nothing() {
+    use std::future::Future;
+    let dir = tempfile::tempdir().unwrap();
+    let strict = Options { durability: Durability::Strict, queue: 2, ..options(dir.path()) };
+    let journal = Journal::open(strict).unwrap();
+    let priced = |n| Entry {
+        day: Some("2026-12-01".into()),
+        reserved_bytes: Some(7.into()),
+        reserved_nanousd: Some(9.into()),
+        ..intent(n)
+    };
+    // The first waits for the sync, the second for room.
+    let mut calls = [0, 1].map(|n| Box::pin(journal.intent(priced(n))));
+    let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
+    let pending: Vec<bool> =
+        calls.iter_mut().map(|call| call.as_mut().poll(&mut nobody).is_pending()).collect();
+    assert_eq!(pending, [true, true]);
+    drop(calls);
+    journal.close();
+    let records = read::all(&DirSource::new(&journal.opened().dir), &Filter::default()).unwrap();
+    let ends: Vec<&Entry> = records.iter().map(|r| &r.entry).filter(|e| e.kind == Kind::Outcome).collect();
+    assert_eq!(ends.len(), 1);
+    assert_eq!((ends[0].outcome.as_deref(), ends[0].reason.as_deref()), (Some("cancelled"), Some("unsent")));
+    assert_eq!((ends[0].cost_nanousd, ends[0].charged_bytes, &ends[0].day), (None, None, &None));
+    let counts = records.iter().filter(|r| r.entry.kind == Kind::DeniedCount).map(|r| &r.entry);
+    let counts: Vec<_> = counts.map(|e| (e.reason.as_deref(), e.count)).collect();
+    assert_eq!(counts, [(Some("cancelled"), Some(1.into()))]);
+}
+
+#[test]
+fn z8_a_snapshot_that_is_too_large_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = Options { segment_bytes: 4_000, ..options(dir.path()) };
+    let journal = Journal::open(small.clone()).unwrap();
+    for n in 0..30 {
+        call(&journal, n);
+        note(&journal);
+    }
+    let before = journal.totals(Clone::clone);
+    journal.close();
+    let log = journal.opened().dir.clone();
+    drop(journal);
+    for file in std::fs::read_dir(&log).unwrap().map(|file| file.unwrap().path()) {
+        if file.extension().is_some_and(|extension| extension == "snapshot") {
+            std::fs::File::options().write(true).open(file).unwrap().set_len(257 << 20).unwrap();
+        }
+    }
+    Journal::open(small).unwrap().totals(|now| assert_eq!(*now, before));
+}
+
+#[test]
 fn l4_totals_are_the_same_after_a_restart_and_over_rotations() {
     let dir = tempfile::tempdir().unwrap();
     let small = Options { segment_bytes: 4_000, ..options(dir.path()) };

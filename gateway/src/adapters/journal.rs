@@ -168,8 +168,7 @@ impl Slot for Open {
 #[async_trait]
 impl Journal for OnDisk {
     async fn intent(&self, intent: &Intent<'_>) -> Result<Written, Unavailable> {
-        let known =
-            |run: &_| self.journal.totals(|totals| totals.runs.get(run).map_or(0, |run| run.next_index));
+        let known = |run: &_| self.journal.totals(|totals| totals.next_index(run));
         let ids = self.spans.ids(intent, known);
         let entry = self.first(intent, &ids);
         // An outcome repeats whose it is, and not what was asked.

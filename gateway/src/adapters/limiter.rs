@@ -98,7 +98,12 @@ impl Limiter for InMemory {
     }
 
     fn restore(&self, counted: &Counted) {
-        self.budgets.lock().ledger.restore(&counted.key, counted.spent, counted.ends);
+        let mut budgets = self.budgets.lock();
+        budgets.ledger.restore(&counted.key, counted.spent, counted.ends);
+        if budgets.ledger.size().0 >= MAX_COUNTERS {
+            // Some have ended: the first call makes room.
+            budgets.since_sweep = SWEEP_EVERY;
+        }
     }
 
     fn settle(&self, ticket: &Ticket, spent: &Amounts) {

@@ -199,12 +199,14 @@ pub struct Archive {
 }
 
 /// How far a journal has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figures {
     /// Records of its log.
     pub records: u64,
     /// Time since the last checkpoint while there are records without one.
     pub checkpoint_lag: Duration,
+    /// What is wrong with it now.
+    pub fault: Option<String>,
 }
 
 /// Is told how long each sync took. It must be quick.

@@ -172,6 +172,8 @@ impl Ledger {
     /// # Errors
     /// The journal takes no record: then the call must not be sent.
     pub async fn intent(&mut self, permitted: &Permitted) -> Result<(), Reject> {
+        // Who leaves meanwhile is recorded by the journal.
+        self.noted |= self.party.is_some();
         let target = permitted.target();
         let args = target.arguments();
         let rule = rule(permitted.by());

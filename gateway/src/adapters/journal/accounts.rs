@@ -70,6 +70,7 @@ impl Accounts for OnDisk {
             Some(only) if !fits(wanted, &only) => return Some(Runs::default()),
             Some(only) => {
                 let run = self.journal.totals(|totals| totals.runs.get(&only).cloned());
+                let run = run.filter(|run| !run.partial);
                 (run.map(|run| (only, run)).into_iter().collect(), None)
             }
             None => self.journal.totals(|totals| page(totals, wanted, after)),
@@ -95,11 +96,13 @@ impl Accounts for OnDisk {
                 let who = Who { task, principal: &key, run: "" };
                 by_period(periods, |period, spent| each(Past::Principal { who, period, spent }));
             }
-            for (RunKey { run, task, principal }, known) in &totals.runs {
-                let Ok(last) = known.last.parse::<jiff::Timestamp>() else { continue };
+            let kept = totals.runs.iter().map(|(key, run)| (key, &run.last, &run.spent));
+            let gone = totals.past.runs.iter().map(|(key, run)| (key, &run.last, &run.spent));
+            for (RunKey { run, task, principal }, last, spent) in kept.chain(gone) {
+                let Ok(last) = last.parse::<jiff::Timestamp>() else { continue };
                 let key = counted_as(principal);
                 let who = Who { task, principal: &key, run };
-                each(Past::Run { who, last: last.as_second(), spent: amounts(&known.spent) });
+                each(Past::Run { who, last: last.as_second(), spent: amounts(spent) });
             }
         });
     }
@@ -150,7 +153,8 @@ fn page(
         if wanted.run.as_ref().is_some_and(|run| *run != key.run) {
             break;
         }
-        let fits = fits(wanted, key);
+        // Of one that was forgotten meanwhile only the records tell everything.
+        let fits = !run.partial && fits(wanted, key);
         if fits && found.len() >= wanted.limit {
             let last = found.last().map(|(key, _)| key.clone());
             return (found, last);

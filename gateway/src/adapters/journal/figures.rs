@@ -27,8 +27,18 @@ impl Watch for Syncs {
             tell(Duration::from_nanos(nanos));
         }
     }
+
+    fn fault(&self, why: Option<&str>) {
+        match why {
+            Some(why) => {
+                tracing::error!(why, "the journal has a fault; calls that can't be recorded are refused")
+            }
+            None => tracing::info!("the journal has no fault any more"),
+        }
+    }
 }
 
 pub(super) fn of(stats: &Stats) -> Figures {
-    Figures { records: stats.records, checkpoint_lag: Duration::from_nanos(stats.checkpoint_lag_ns) }
+    let checkpoint_lag = Duration::from_nanos(stats.checkpoint_lag_ns);
+    Figures { records: stats.records, checkpoint_lag, fault: stats.fault.clone() }
 }
