@@ -54,6 +54,14 @@ impl Arguments {
         }
     }
 
+    /// Whether checking so many bytes may take long enough to keep it off a thread that others wait for.
+    pub fn is_heavy(&self, bytes: usize) -> bool {
+        match self {
+            Arguments::Checkable(schema) => schema.is_heavy(bytes),
+            Arguments::Unfit(_) => false,
+        }
+    }
+
     /// Checks a call's arguments as JSON; absent ones are an empty object.
     ///
     /// # Errors

@@ -11,11 +11,15 @@ use mcp::json::Raw;
 use mcp::naming;
 use mcp::param::{self, ParamHeaders};
 use mcp::uri::{self, ResultKind};
+use memchr::memmem;
 use policies::Hints;
 use policies::arguments::Arguments;
 use policies::schema::Schema;
 use ring::digest::{Context, SHA256};
 use tokio::time::Instant;
+
+/// Largest schema that is compiled where it is needed, in bytes.
+const MAX_INLINE: usize = 4 * 1024;
 
 /// One usable entry.
 #[derive(Debug)]
@@ -177,6 +181,29 @@ impl Manifest {
 }
 
 impl Listed {
+    /// Whether checking arguments of so many bytes is nothing for a thread that others wait for.
+    pub fn is_heavy_input(&self, bytes: usize) -> bool {
+        match self.input.get() {
+            Some(known) => known.as_ref().is_some_and(|schema| schema.is_heavy(bytes)),
+            None => self.is_heavy("inputSchema"),
+        }
+    }
+
+    /// The same of `structuredContent`.
+    pub fn is_heavy_output(&self, bytes: usize) -> bool {
+        match self.output.get() {
+            Some(known) => known.as_ref().is_some_and(|schema| schema.is_heavy(bytes)),
+            None => self.is_heavy("outputSchema"),
+        }
+    }
+
+    /// A schema has to be compiled first, which takes as long as it is large.
+    fn is_heavy(&self, member: &str) -> bool {
+        self.raw.get(member).is_some_and(|schema| {
+            schema.len() > MAX_INLINE || memmem::find(schema.bytes(), b"unevaluated").is_some()
+        })
+    }
+
     /// What `structuredContent` must look like; None when the tool says nothing, or nothing that can be checked.
     pub fn output(&self) -> Option<&Schema> {
         let compile = || {

@@ -129,7 +129,10 @@ pub async fn authorize(bound: &Bound, mut target: Target, now: SystemTime) -> Re
         call: target.method == method::TOOLS_CALL,
     };
     let open = bound.identified.party.profile.task.is_open() && !target.member.spec.policy.check_arguments;
-    let verdict = match case.arguments.as_ref().is_some_and(|arguments| arguments.len() > OFFLOAD) && !open {
+    let bytes = case.arguments.as_ref().map_or(2, Raw::len);
+    let checked = case.call && target.member.spec.policy.check_arguments;
+    let heavy = checked && entry.is_some_and(|entry| entry.is_heavy_input(bytes));
+    let verdict = match heavy || (bytes > OFFLOAD && !open) {
         false => case.verdict(),
         true => tokio::task::spawn_blocking(move || case.verdict())
             .await

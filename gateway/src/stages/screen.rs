@@ -327,16 +327,20 @@ fn check_output(permitted: &Permitted, outline: &Outline) -> Result<(), Reject> 
     if outline.failed || interim || permitted.target().method != method::TOOLS_CALL {
         return Ok(());
     }
-    let Some(schema) = entry.and_then(|entry| entry.output()) else { return Ok(()) };
+    let Some(entry) = entry else { return Ok(()) };
+    let bytes = outline.structured.as_ref().map_or(0, Raw::len);
+    let fault = filter::off_worker(entry.is_heavy_output(bytes), || {
+        let schema = entry.output()?;
+        match &outline.structured {
+            None => Some("structuredContent is missing though the tool declares an outputSchema".to_owned()),
+            Some(content) => {
+                let refusal = schema.check(content.as_str()).err()?;
+                Some(format!("structuredContent against the outputSchema: {refusal}"))
+            }
+        }
+    });
     let server = permitted.target().member.spec.id.as_str();
-    let refuse = |detail: String| Err(Reject::broken(server, detail));
-    match &outline.structured {
-        None => refuse("structuredContent is missing though the tool declares an outputSchema".to_owned()),
-        Some(content) => match schema.check(content.as_str()) {
-            Ok(()) => Ok(()),
-            Err(refusal) => refuse(format!("structuredContent against the outputSchema: {refusal}")),
-        },
-    }
+    fault.map_or(Ok(()), |detail| Err(Reject::broken(server, detail)))
 }
 
 fn expose(server: &str, kind: EntryKind, method: &str, result: &Raw) -> Raw {

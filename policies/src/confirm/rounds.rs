@@ -10,6 +10,8 @@ use crate::schema::{Refusal, Schema};
 pub const MAX_ASKED: usize = 64;
 /// Bytes of their schemas together that are remembered; answers to what is not are held to their form alone.
 const MAX_SCHEMAS: usize = 16 * 1024;
+/// Steps of holding one answer to its schema; more answers than one may come at once.
+const MAX_STEPS: u64 = 200_000;
 /// Bytes of a key.
 const MAX_KEY: usize = 256;
 
@@ -87,7 +89,7 @@ fn elicited(members: &Map<String, Value>, schema: Option<&str>) -> Worth {
 /// A schema that can't be checked is the server's to check.
 fn fits(schema: &str, content: &Value) -> bool {
     let Ok(schema) = Schema::compile(schema) else { return true };
-    !matches!(schema.check(&content.to_string()), Err(Refusal::Broken(_)))
+    !matches!(schema.check_within(&content.to_string(), MAX_STEPS), Err(Refusal::Broken(_)))
 }
 
 #[cfg(test)]
@@ -132,6 +134,18 @@ mod tests {
         ] {
             assert!(matches!(worth(key, bad.clone()), Worth::Unfit(_)), "{key} {bad}");
         }
+    }
+
+    #[test]
+    fn k2_a_question_with_a_schema_that_doubles_is_not_checked_to_its_end() {
+        let schema = (0..28).fold(json!({"unevaluatedProperties": true}), |inner, _| {
+            json!({"type": "object", "allOf": [inner], "unevaluatedProperties": {"type": "string"}})
+        });
+        let requests = json!({"q": {"method": "elicitation/create", "params": {"requestedSchema": schema}}});
+        let all = asked(requests.as_object().unwrap()).unwrap();
+        assert!(all[0].schema.is_some());
+        let answer = json!({"action": "accept", "content": {"zz": "y"}});
+        assert_eq!(worth(&all, "q", &answer), Worth::Fits);
     }
 
     #[test]

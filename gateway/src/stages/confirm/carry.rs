@@ -17,6 +17,7 @@ use crate::seal::{Sealer, Use};
 use crate::stages::authorize::Permitted;
 use crate::stages::confirm::{RESPONSES, STATE};
 use crate::stages::route::Target;
+use crate::stages::screen::filter::off_worker;
 use crate::stages::session::Bound;
 
 /// One round of a call.
@@ -163,7 +164,8 @@ pub(super) fn answers(state: &State, responses: &Raw) -> Result<Option<Raw>, Str
     let mut any = false;
     for (key, answer) in responses.members() {
         let value = serde_json::from_str(answer.as_str()).unwrap_or_default();
-        match rounds::worth(&state.asked, &key, &value) {
+        // The schema is the server's, and has to be compiled first.
+        match off_worker(true, || rounds::worth(&state.asked, &key, &value)) {
             rounds::Worth::Fits => {
                 kept.raw_key(&key, &answer);
                 any = true;

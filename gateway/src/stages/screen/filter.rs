@@ -191,10 +191,14 @@ pub fn redacted(redactor: &Redactor, metrics: &Metrics, value: &Raw) -> Result<O
     parse(redacted.text.into_owned()).map(Some).ok_or_else(unreadable)
 }
 
-/// Does heavy work without holding up what else the worker serves.
 fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    off_worker(bytes > OFFLOAD, work)
+}
+
+/// Does heavy work without holding up what else the worker serves.
+pub fn off_worker<T>(heavy: bool, work: impl FnOnce() -> T) -> T {
     let many = || Handle::try_current().is_ok_and(|on| on.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if bytes > OFFLOAD && many() { tokio::task::block_in_place(work) } else { work() }
+    if heavy && many() { tokio::task::block_in_place(work) } else { work() }
 }
 
 fn parse(text: String) -> Option<Raw> {
