@@ -3,7 +3,10 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::splice::{self, Kind, Malformed, Token, Tokens};
 
 /// Bytes of a question.
 pub const MAX_QUESTION: usize = 4096;
@@ -33,17 +36,15 @@ pub type Mask<'a> = dyn Fn(Option<&str>, &str) -> Option<String> + 'a;
 
 /// The question.
 pub fn question(asked: &Asked<'_>, mask: &Mask<'_>) -> String {
-    let (shown, cut) = match serde_json::from_str::<Value>(asked.arguments) {
-        Ok(value) => {
-            let mut cut = false;
-            let value = prepared(&value, None, mask, (0, &mut cut));
+    let (shown, cut) = match shown(asked.arguments, mask) {
+        Ok((value, cut)) => {
             let text = serde_json::to_string_pretty(&value).unwrap_or_default();
             let text = plain(&text, true);
             let bounded = head(&text, MAX_QUESTION - FRAME);
             let short = bounded.len() < text.len();
             (if short { format!("{bounded}\n…") } else { text }, cut || short)
         }
-        Err(_) => ("(the arguments are no JSON)".to_owned(), true),
+        Err(Malformed) => ("(the arguments are no JSON)".to_owned(), true),
     };
     let mut out = String::new();
     let (tool, server, task) = (name(asked.tool), name(asked.server), name(asked.task));
@@ -68,33 +69,114 @@ fn name(text: &str) -> String {
     head(&plain(text, false), 200).to_owned()
 }
 
-/// The value as it is shown: masked, with long texts cut in the middle.
-fn prepared(value: &Value, key: Option<&str>, mask: &Mask<'_>, (depth, cut): (usize, &mut bool)) -> Value {
-    if depth > MAX_DEPTH {
-        *cut = true;
-        return Value::from("…");
-    }
-    match value {
-        Value::String(text) => match mask(key, text) {
-            Some(masked) => Value::from(masked),
-            None if text.len() > MAX_TEXT => {
-                *cut = true;
-                Value::from(format!("{} … {}", head(text, MAX_TEXT / 2), tail(text, MAX_TEXT / 4)))
-            }
-            None => value.clone(),
-        },
-        Value::Number(number) => mask(key, &number.to_string()).map_or_else(|| value.clone(), Value::from),
-        Value::Array(all) => all.iter().map(|one| prepared(one, key, mask, (depth + 1, &mut *cut))).collect(),
-        Value::Object(members) => {
-            let mut shown = Map::new();
-            for (key, value) in members {
-                // A secret may be a name as well.
-                let name = mask(None, key).unwrap_or_else(|| key.clone());
-                shown.insert(name, prepared(value, Some(key), mask, (depth + 1, &mut *cut)));
-            }
-            Value::Object(shown)
+/// The arguments as they are shown.
+enum Shown {
+    /// Numbers keep their digits: a person agrees to what is sent, not to what a checker can hold of it.
+    AsIs(Box<RawValue>),
+    Text(String),
+    List(Vec<Shown>),
+    Members(Vec<(String, Shown)>),
+}
+
+impl Serialize for Shown {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Shown::AsIs(raw) => raw.serialize(to),
+            Shown::Text(text) => to.serialize_str(text),
+            Shown::List(all) => to.collect_seq(all),
+            Shown::Members(all) => to.collect_map(all.iter().map(|(name, value)| (name, value))),
         }
-        Value::Null | Value::Bool(_) => value.clone(),
+    }
+}
+
+/// The arguments, masked and with long texts cut in the middle, and whether anything was cut.
+fn shown(arguments: &str, mask: &Mask<'_>) -> Result<(Shown, bool), Malformed> {
+    serde_json::from_str::<&RawValue>(arguments).map_err(|_| Malformed)?;
+    let mut reader = Reader { text: arguments, tokens: Tokens::new(arguments), mask, cut: false };
+    let first = reader.token()?;
+    let value = reader.value(&first, None, 0)?;
+    Ok((value, reader.cut))
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    tokens: Tokens<'a>,
+    mask: &'a Mask<'a>,
+    cut: bool,
+}
+
+impl Reader<'_> {
+    fn token(&mut self) -> Result<Token, Malformed> {
+        self.tokens.next()?.ok_or(Malformed)
+    }
+
+    fn value(&mut self, token: &Token, key: Option<&str>, depth: usize) -> Result<Shown, Malformed> {
+        if depth > MAX_DEPTH {
+            if matches!(token.kind, Kind::Open { .. }) {
+                self.tokens.skip()?;
+            }
+            self.cut = true;
+            return Ok(Shown::Text("…".to_owned()));
+        }
+        match token.kind {
+            Kind::Open { object: true } => self.members(depth),
+            Kind::Open { object: false } => self.list(key, depth),
+            Kind::Text => {
+                let said = splice::unquoted(self.text, &token.span);
+                Ok(Shown::Text((self.mask)(key, &said).unwrap_or_else(|| self.bounded(&said))))
+            }
+            Kind::Number | Kind::Word => {
+                let said = self.text.get(token.span.clone()).unwrap_or_default();
+                let masked = if token.kind == Kind::Number { (self.mask)(key, said) } else { None };
+                match masked {
+                    Some(masked) => Ok(Shown::Text(masked)),
+                    None if said.len() > MAX_TEXT => Ok(Shown::Text(self.bounded(said))),
+                    None => RawValue::from_string(said.to_owned()).map(Shown::AsIs).map_err(|_| Malformed),
+                }
+            }
+            Kind::Close | Kind::Key => Err(Malformed),
+        }
+    }
+
+    fn list(&mut self, key: Option<&str>, depth: usize) -> Result<Shown, Malformed> {
+        let mut all = Vec::new();
+        loop {
+            let token = self.token()?;
+            if token.kind == Kind::Close {
+                return Ok(Shown::List(all));
+            }
+            all.push(self.value(&token, key, depth + 1)?);
+        }
+    }
+
+    fn members(&mut self, depth: usize) -> Result<Shown, Malformed> {
+        let mut all = Vec::new();
+        let mut masked = 0;
+        loop {
+            let token = self.token()?;
+            if token.kind == Kind::Close {
+                return Ok(Shown::Members(all));
+            }
+            let key = splice::unquoted(self.text, &token.span).into_owned();
+            // A secret may be a name as well, and two of them are two members.
+            let name = match (self.mask)(None, &key) {
+                None => key.clone(),
+                Some(name) => {
+                    masked += 1;
+                    if masked > 1 { format!("{name}~{masked}") } else { name }
+                }
+            };
+            let token = self.token()?;
+            all.push((name, self.value(&token, Some(&key), depth + 1)?));
+        }
+    }
+
+    fn bounded(&mut self, said: &str) -> String {
+        if said.len() <= MAX_TEXT {
+            return said.to_owned();
+        }
+        self.cut = true;
+        format!("{} … {}", head(said, MAX_TEXT / 2), tail(said, MAX_TEXT / 4))
     }
 }
 

@@ -34,6 +34,21 @@ fn x3_secrets_in_the_question_are_masked_wherever_they_stand() {
 }
 
 #[test]
+fn x3_two_masked_names_are_two_members_and_numbers_keep_their_digits() {
+    let text = ask(
+        r#"{"ghp_a":"first","ghp_b":"second","n":12345678901234567890123,"d":0.10,"e":1E400,"l":[-0,1e2]}"#,
+    );
+    for part in ["first", "second", "\"n\": 12345678901234567890123,", "\"d\": 0.10,", "1E400", "-0", "1e2"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("NOT shown"), "{text}");
+    let long = ask(&format!(r#"{{"n":{}}}"#, "1".repeat(1000)));
+    assert!(long.contains("NOT shown"), "{long}");
+    let deep = ask(&format!("{{\"a\":{}1{}}}", "[".repeat(30), "]".repeat(30)));
+    assert!(deep.contains('…') && deep.contains("NOT shown"), "{deep}");
+}
+
+#[test]
 fn what_is_left_out_is_said_first() {
     let padded = format!(r#"{{"a":"{}","z":"rm -rf /"}}"#, "x".repeat(5000));
     let text = ask(&padded);
