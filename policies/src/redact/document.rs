@@ -39,8 +39,9 @@ enum Place {
     Content,
     /// Beside the text.
     Aside,
-    /// Property names of a schema: names, and no values of theirs.
-    Properties,
+    /// What has names of its own below it, that say nothing of their values: properties of a schema, and questions of
+    /// a server, whose answers come back under the same names.
+    Names,
 }
 
 /// One walk.
@@ -98,7 +99,7 @@ impl<'r, 't> Document<'r, 't> {
                     (named, part) = self.key(&token);
                     continue;
                 }
-                Kind::Open { object } if named == Named::All && !self.in_schema() => {
+                Kind::Open { object } if named == Named::All && !self.is_named_freely() => {
                     let end = tokens.skip()?;
                     let inside = self.text.get(token.span.start + 1..end - 1).unwrap_or_default();
                     if !inside.trim().is_empty() {
@@ -127,7 +128,8 @@ impl<'r, 't> Document<'r, 't> {
         let place = match name.as_ref() {
             "content" | "contents" | "messages" => Place::Content,
             "_meta" | "annotations" | "structuredContent" => Place::Aside,
-            "properties" => Place::Properties,
+            "properties" => Place::Names,
+            "inputRequests" if self.outermost && self.places.len() == 1 => Place::Names,
             _ => Place::Other,
         };
         if let Some(last) = self.places.last_mut() {
@@ -152,9 +154,9 @@ impl<'r, 't> Document<'r, 't> {
         (self.redactor.keys.named(&name), part)
     }
 
-    fn in_schema(&self) -> bool {
+    fn is_named_freely(&self) -> bool {
         let above = self.places.len().checked_sub(2).and_then(|at| self.places.get(at));
-        above == Some(&Place::Properties)
+        above == Some(&Place::Names)
     }
 
     fn secret_text(&mut self, span: Range<usize>) {

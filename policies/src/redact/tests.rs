@@ -232,6 +232,15 @@ fn values_of_telling_names_go_whole_and_schemas_stay() {
     assert!(again.counts.is_empty() && matches!(again.text, Cow::Borrowed(_)));
 }
 
+/// Case R7: what is asked under such a name is a question, and its answer comes back under the same.
+#[test]
+fn r7_questions_under_telling_names_stay() {
+    let text = r#"{"resultType":"input_required","inputRequests":{"api_key":{"method":"elicitation/create","params":{"message":"which?","password":"p"}}},"other":{"inputRequests":{"api_key":{"x":1}}}}"#;
+    let out = json(&redactor(&["keys"]), text);
+    let wanted = r#"{"resultType":"input_required","inputRequests":{"api_key":{"method":"elicitation/create","params":{"message":"which?","password":"[redacted:key]"}}},"other":{"inputRequests":{"api_key":"[redacted:key]"}}}"#;
+    assert_eq!(out, wanted);
+}
+
 #[test]
 fn s6_a_secret_over_two_content_items_is_taken_out_of_both() {
     let redactor = full();
