@@ -2,10 +2,11 @@
 //! counted by rule, never silent; a clean text is given back as it came. No I/O, and linear time whatever the text.
 //!
 //! Formats come from their issuers' documentation; where they carry a checksum it is checked. Found under encodings:
-//! base64 in any alignment, also over lines of forty characters or more and up to three times over, hexadecimal, and
-//! percent-encoding, also of itself. Not found: deeper ones, mixtures with other encodings, and secrets without a format
-//! outside members with a telling name. Invisible characters inside a secret hide it: where [`crate::controls`]
-//! are stripped, strip them first. A redacted value may break the tool's output schema: check it after this.
+//! base64 in any alignment, also over lines of forty characters or more, among other text and up to three times over,
+//! hexadecimal, and percent-encoding, also of itself. Not found: deeper ones, mixtures with other encodings, and secrets
+//! without a format outside members with a telling name. What would take too long to look through is taken out whole.
+//! Invisible characters inside a secret hide it: where [`crate::controls`] are stripped, strip them first. A redacted
+//! value may break the tool's output schema: check it after this.
 
 mod anchors;
 mod check;
@@ -39,6 +40,15 @@ use scan::Scan;
 
 /// Built-in rules that aren't token formats, in the order of their indices after those.
 const OTHERS: [&str; 4] = ["email", "card", "iban", "key"];
+/// Steps per byte of a text before it is not looked at further: a byte looked at while an anchor is followed, or one of
+/// a layer. Usual texts take less than one.
+const MAX_STEPS_PER_BYTE: usize = 32;
+/// What own rules may take for themselves, in all layers together.
+const MAX_OWN_STEPS_PER_BYTE: usize = 1024;
+/// What any text may cost, however short.
+const FREE: usize = 4096;
+/// How often percent-encoding is decoded.
+const MAX_PERCENT: u8 = 3;
 /// Names of groups that stand for several rules, or for another name.
 const SECRETS: &str = "secrets";
 const KEYS: &str = "keys";
@@ -245,16 +255,35 @@ impl Redactor {
         let mut scan = Scan::new(text);
         scan.all(self);
         layers::find(&mut scan, self);
-        if let Some(decoded) = wrapped::percent_decoded(text) {
-            let mut inner = Scan::new(&decoded);
-            inner.all(self);
-            layers::find(&mut inner, self);
-            scan.steps += inner.steps + text.len();
-            scan.hits.extend(wrapped::percent_mapped(text, inner.hits));
+        let (inner, steps) = self.behind_percent(text, MAX_PERCENT);
+        scan.steps += steps;
+        scan.hits.extend(inner);
+        if scan.steps > self.affordable(text.len()) {
+            // As with own rules: what costs too much to look at is not passed on.
+            scan.hits.push(Hit { span: 0..text.len(), rule: self.key_rule });
         }
         let (mut hits, steps) = (scan.hits, scan.steps);
         settle(&mut hits);
         (hits, steps)
+    }
+
+    /// What percent-encoding hides, as spans of the text. Once decoded it may be there again: of `%25` alone that is seen
+    /// at once, but not where the digits after it are encoded too.
+    fn behind_percent(&self, text: &[u8], times: u8) -> (Vec<Hit>, usize) {
+        let Some(left) = times.checked_sub(1) else { return (Vec::new(), 0) };
+        let Some(decoded) = wrapped::percent_decoded(text) else { return (Vec::new(), 0) };
+        let mut inner = Scan::new(&decoded);
+        inner.all(self);
+        layers::find(&mut inner, self);
+        let (deeper, steps) = self.behind_percent(&decoded, left);
+        inner.hits.extend(deeper);
+        (wrapped::percent_mapped(text, inner.hits), inner.steps + steps + text.len())
+    }
+
+    /// The steps that a text of so many bytes may cost.
+    fn affordable(&self, bytes: usize) -> usize {
+        let own = if self.own.shortest().is_some() { MAX_OWN_STEPS_PER_BYTE } else { 0 };
+        bytes.saturating_mul(MAX_STEPS_PER_BYTE + own).saturating_add((1 + own) * FREE)
     }
 
     /// Hits in the parts as one text, cut up at the ends of parts.

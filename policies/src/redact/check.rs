@@ -19,15 +19,14 @@ pub(super) fn crc32_base62(body: &[u8]) -> bool {
 
 /// Whether it looks drawn by chance: placeholders repeat one character, and words use one class.
 pub(super) fn mixed(body: &[u8]) -> bool {
-    let mut seen = [false; 128];
-    for byte in body {
-        if let Some(slot) = seen.get_mut(usize::from(*byte)) {
-            *slot = true;
-        }
+    let mut seen = 0_u128;
+    for byte in body.iter().filter(|b| b.is_ascii()) {
+        seen |= 1 << byte;
     }
-    let distinct = seen.iter().filter(|seen| **seen).count();
-    let has = |class: fn(&u8) -> bool| usize::from(body.iter().any(class));
-    let classes = has(u8::is_ascii_digit) + has(u8::is_ascii_uppercase) + has(u8::is_ascii_lowercase);
+    let has =
+        |class: std::ops::RangeInclusive<u8>| usize::from(class.into_iter().any(|b| seen >> b & 1 == 1));
+    let classes = has(b'0'..=b'9') + has(b'A'..=b'Z') + has(b'a'..=b'z');
+    let distinct = usize::try_from(seen.count_ones()).unwrap_or_default();
     classes >= 2 && distinct >= (body.len() / 3).min(10)
 }
 

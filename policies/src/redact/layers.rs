@@ -1,4 +1,5 @@
-//! Secrets under encodings that leave no anchor to see: hexadecimal, base64 that is broken into lines, base64 of base64.
+//! Secrets under encodings that leave no anchor to see: hexadecimal, base64 that is broken into lines, base64 inside
+//! what base64 holds.
 //! Only long runs are looked at, and of those only some bytes, unless what they decode to is text: clean text pays next
 //! to nothing. What is found is redacted with the whole run.
 
@@ -13,8 +14,6 @@ use super::{Hit, Redactor};
 
 /// Shortest run that is looked at, in bytes: sixteen of a secret in hexadecimal.
 const LEAST: usize = 32;
-/// Shortest run of base64 that may hold another, in bytes: what it holds is sixteen of a secret or more.
-const LEAST_TWICE: usize = 32;
 /// Decoded bytes that tell whether a run holds text.
 const TASTE: usize = 16;
 /// Shortest line of base64 that may go on in the next, in bytes; encoders write 60, 64 or 76.
@@ -28,40 +27,57 @@ const DEPTH: u8 = 2;
 
 /// Looks under the encodings of one text.
 pub(super) fn find(scan: &mut Scan<'_>, redactor: &Redactor) {
-    let hits = under(scan.text, redactor, DEPTH, &mut scan.steps);
+    let mut hits = Vec::new();
+    let mut spent = Spent { steps: scan.steps, limit: redactor.affordable(scan.text.len()) };
+    under(scan.text, redactor, DEPTH, (&mut hits, &mut spent));
+    scan.steps = spent.steps;
     scan.hits.extend(hits);
 }
 
-fn under(text: &[u8], redactor: &Redactor, depth: u8, steps: &mut usize) -> Vec<Hit> {
-    let mut hits = Vec::new();
+/// Steps, and how many there may be before it is given up: who counts them redacts the whole text then.
+#[derive(Debug)]
+struct Spent {
+    steps: usize,
+    limit: usize,
+}
+
+/// Adds the hits and the steps that they took.
+fn under(text: &[u8], redactor: &Redactor, depth: u8, (hits, spent): (&mut Vec<Hit>, &mut Spent)) {
     runs(text, |span| {
+        if spent.steps > spent.limit {
+            return;
+        }
         let run = text.get(span.clone()).unwrap_or_default();
-        let rule = decoded(run).and_then(|inner| within(&inner, redactor, depth, steps));
+        let rule = decoded(run).and_then(|inner| within(&inner, redactor, depth, spent));
         hits.extend(rule.map(|rule| Hit { span, rule }));
     });
     for block in blocks(text) {
-        *steps += block.text.len();
-        let found = whole(&block.text, redactor, depth, steps);
+        if spent.steps > spent.limit {
+            return;
+        }
+        let mut found = scanned(&block.text, redactor, spent);
+        // Lines are no encoding, and joined there are none left.
+        under(&block.text, redactor, depth, (&mut found, &mut *spent));
         hits.extend(found.into_iter().map(|hit| Hit { span: block.place(&hit.span), rule: hit.rule }));
     }
-    hits
 }
 
 /// The rule of what is found first.
-fn within(text: &[u8], redactor: &Redactor, depth: u8, steps: &mut usize) -> Option<u16> {
-    *steps += text.len();
-    whole(text, redactor, depth, steps).first().map(|hit| hit.rule)
+fn within(text: &[u8], redactor: &Redactor, depth: u8, spent: &mut Spent) -> Option<u16> {
+    let mut hits = scanned(text, redactor, spent);
+    if hits.is_empty()
+        && let Some(left) = depth.checked_sub(1)
+    {
+        under(text, redactor, left, (&mut hits, spent));
+    }
+    hits.first().map(|hit| hit.rule)
 }
 
-fn whole(text: &[u8], redactor: &Redactor, depth: u8, steps: &mut usize) -> Vec<Hit> {
+fn scanned(text: &[u8], redactor: &Redactor, spent: &mut Spent) -> Vec<Hit> {
     let mut inner = Scan::new(text);
     inner.encoded(redactor);
-    *steps += inner.steps;
-    let mut hits = inner.hits;
-    if let Some(left) = depth.checked_sub(1) {
-        hits.extend(under(text, redactor, left, steps));
-    }
-    hits
+    spent.steps += inner.steps + text.len();
+    inner.hits
 }
 
 /// Runs of either base64 alphabet, of which hexadecimal is a part. Looks at the last place where one that begins here
@@ -81,22 +97,20 @@ fn runs(text: &[u8], mut each: impl FnMut(Range<usize>)) {
     }
 }
 
-/// What a run decodes to, when that is text: of hexadecimal any, of base64 more base64, since plain text is found by its
-/// anchors.
+/// What a run decodes to, when that is text: anchors see one layer deep, and in a text there may be the next.
 fn decoded(run: &[u8]) -> Option<Vec<u8>> {
     // Past `0x`, `\\x` and the like.
     let hex = (0..4).filter_map(|skip| run.get(skip..)).find_map(|run| {
         let taste = unhex(run.get(..2 * TASTE)?);
         (taste.len() == TASTE && taste.iter().all(|b| is_text(*b))).then(|| unhex(run))
     });
-    let twice = || {
-        (0..4).filter(|_| run.len() >= LEAST_TWICE).filter_map(|skip| run.get(skip..)).find_map(|run| {
+    let base64 = || {
+        (0..4).filter_map(|skip| run.get(skip..)).find_map(|run| {
             let taste = decode64(run.get(..TASTE / 3 * 4 + 4)?);
-            let is_more = |b: &u8| Alphabet::Base64.has(*b) || matches!(b, b'\r' | b'\n');
-            (taste.len() >= TASTE && taste.iter().all(is_more)).then(|| decode64(run))
+            (taste.len() >= TASTE && taste.iter().all(|b| is_text(*b))).then(|| decode64(run))
         })
     };
-    hex.or_else(twice)
+    hex.or_else(base64)
 }
 
 fn is_text(byte: u8) -> bool {

@@ -13,6 +13,9 @@ use super::{Hit, Redactor, check, wrapped};
 const AWS_NEIGHBOUR: usize = 160;
 /// Longest password of a URL, with the user, in bytes.
 const MAX_USERINFO: usize = 512;
+/// Bodies of secrets that are judged within one run of an alphabet. A run with more beginnings that are none is made to
+/// cost, and goes whole.
+const MAX_JUDGED: u8 = 16;
 /// Most bytes of a private key without an end that are taken for its body.
 const MAX_PEM: usize = 16 * 1024;
 
@@ -24,6 +27,8 @@ pub(super) struct Scan<'t> {
     /// Bytes looked at while following anchors up: what the cost of a hostile text is measured by.
     pub(super) steps: usize,
     runs: [Range<usize>; Alphabet::COUNT],
+    /// How many bodies were judged in each of them.
+    judged: [u8; Alphabet::COUNT],
     /// Where the next end of a PEM block is, as far as it was looked for.
     pem_end: Option<Range<usize>>,
     /// No text is looked at again inside a private key or base64 that is redacted anyway.
@@ -34,7 +39,7 @@ impl<'t> Scan<'t> {
     pub(super) fn new(text: &'t [u8]) -> Scan<'t> {
         // Nothing is known yet, also not of the text's beginning.
         let runs = [const { usize::MAX..usize::MAX }; Alphabet::COUNT];
-        Scan { text, hits: Vec::new(), steps: 0, runs, pem_end: None, done: 0 }
+        Scan { text, hits: Vec::new(), steps: 0, runs, judged: [0; Alphabet::COUNT], pem_end: None, done: 0 }
     }
 
     /// Looks for everything that a redactor looks for in a text.
@@ -99,7 +104,12 @@ impl<'t> Scan<'t> {
                 if body.len() < least || body.len() > most || self.word_at(alphabet, end) {
                     return None;
                 }
-                self.steps += body.len().min(256);
+                if !self.judge(alphabet) {
+                    self.done = end;
+                    return Some(anchor.start..end);
+                }
+                // Checks look at it twice at most.
+                self.steps += 2 * body.len().min(256);
                 if !check(body.get(..256).unwrap_or(body)) {
                     return None;
                 }
@@ -115,6 +125,13 @@ impl<'t> Scan<'t> {
             Form::Labelled => self.labelled(anchor.end),
             Form::UrlPassword | Form::EntraSecret => None,
         }
+    }
+
+    /// Whether one more body may be judged in the run that was measured last.
+    fn judge(&mut self, alphabet: Alphabet) -> bool {
+        let Some(judged) = self.judged.get_mut(alphabet.slot()) else { return false };
+        *judged = judged.saturating_add(1);
+        *judged <= MAX_JUDGED
     }
 
     /// Whether the text before goes on in the word that starts here, so that nothing starts here.
@@ -143,6 +160,9 @@ impl<'t> Scan<'t> {
         let rest = self.text.get(at..).unwrap_or_default();
         let length = rest.iter().position(|b| !alphabet.has(*b)).unwrap_or(rest.len());
         *known = at..at + length;
+        if let Some(judged) = self.judged.get_mut(alphabet.slot()) {
+            *judged = 0;
+        }
         self.steps += length + 1;
         at + length
     }
@@ -242,7 +262,11 @@ impl<'t> Scan<'t> {
                 .iter()
                 .any(|name| word.eq_ignore_ascii_case(name));
         if !scheme {
-            self.steps += word.len().min(256);
+            if word.len() >= 16 && !self.judge(Alphabet::Credential) {
+                self.done = end;
+                return Some(at..end);
+            }
+            self.steps += 3 * word.len().min(256);
             let head = word.get(..256).unwrap_or(word);
             return (word.len() >= 16 && check::has_digit(head) && check::mixed(head) && !url_like(head))
                 .then_some(at..end);

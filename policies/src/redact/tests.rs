@@ -80,7 +80,8 @@ fn x1_steps_grow_no_faster_than_the_text() {
         let (small, large) = (steps(64 * 1024), steps(512 * 1024));
         let free = if std::ptr::eq(redactor, own_only) { 2 << 20 } else { 0 };
         assert!(large <= small * 10 + free, "{unit}: {small} steps, then {large}");
-        assert!(large <= 260 * 512 * 1024 + free, "{unit}: {large} steps for half a mebibyte");
+        let most = if std::ptr::eq(redactor, own_only) { 260 } else { 40 };
+        assert!(large <= most * 512 * 1024 + free, "{unit}: {large} steps for half a mebibyte");
     }
 }
 
@@ -194,8 +195,8 @@ fn x3_base64_is_looked_into_at_each_alignment_and_in_both_alphabets() {
                 encoded = encoded.replace('+', "-").replace('/', "_").trim_end_matches('=').to_owned();
             }
             let out = redactor.text(&encoded);
-            let known_start = make::found_in_base64(&plain);
-            assert_eq!(out.counts.is_empty(), !known_start, "{plain} {encoded}");
+            // Others are found as well where what is before them is plain text.
+            assert!(!out.counts.is_empty() || !make::found_in_base64(&plain), "{plain} {encoded}");
         }
     }
 }

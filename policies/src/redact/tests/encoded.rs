@@ -37,6 +37,15 @@ fn x3_hexadecimal_broken_base64_and_encodings_of_encodings_hide_nothing() {
             ("base64 in lines of 64", lines(&long, 64, "\n")),
             ("base64 in indented lines", lines(&long, 60, "\n    ")),
             ("base64 in lines, twice", make::base64(lines(&long, 76, "\r\n").as_bytes())),
+            ("base64 in lines three times", {
+                let twice = lines(&make::base64(lines(&long, 76, "\n").as_bytes()), 76, "\n");
+                lines(&make::base64(twice.as_bytes()), 76, "\n")
+            }),
+            ("base64 of a text with base64 in it", {
+                let inner = make::base64(format!("export KEY={secret}").as_bytes());
+                make::base64(format!("apiVersion: v1\nkind: Secret\ndata:\n  key: {inner}\n").as_bytes())
+            }),
+            ("percent, each character, twice", percent(&percent(&secret, "%"), "%")),
             ("percent", percent(&secret, "%")),
             ("percent twice", percent(&secret, "%25")),
             ("percent three times", percent(&secret, "%2525")),
@@ -65,4 +74,43 @@ fn x3_only_the_encoded_run_is_taken_out() {
     let out = redactor.text(&text).text.into_owned();
     assert!(out.starts_with("Before\nand\nthen:\n") && out.ends_with("\nAfter it 100%25 more"), "{out}");
     assert!(!out.contains(&rest[..20]), "{out}");
+}
+
+/// Beginnings of secrets without end: each costs once, and what costs too much is not passed on.
+#[test]
+fn g11_a_run_of_beginnings_is_judged_a_few_times_and_then_goes_whole() {
+    let redactor = full();
+    for unit in
+        ["sk-", "-sk-", ".sk-ant-", "xapp-", "Authorization:", "SG.", "sk-sk-sk-sk-sk-sk-sk-sk-sk-sk-sk- "]
+    {
+        let text = unit.repeat(256 * 1024 / unit.len());
+        let (hits, steps) = redactor.scan(text.as_bytes());
+        assert!(steps < 40 * text.len(), "{unit}: {steps}");
+        let all = hits.iter().map(|hit| hit.span.len()).sum::<usize>();
+        assert!(unit.contains(' ') || all == 0 || all * 10 > text.len() * 9, "{unit}: {all} taken out");
+    }
+    // A secret behind a few of them is found for itself.
+    let text = format!("sk-sk-sk-sk-{} end", &make::base64(b"0123456789abcdefghijklmnopqrstuvwxyz")[..44]);
+    let out = redactor.text(&text).text.into_owned();
+    assert!(out.contains("[redacted:openai]") && out.ends_with(" end"), "{out}");
+}
+
+/// Encodings in lines within each other, seen as lines and as one: the passes are counted and bounded.
+#[test]
+fn g11_layers_have_one_budget() {
+    let redactor = full();
+    let prose = "no secret in this line, only words and 42 ".repeat(6000);
+    let lines = |text: &str| -> String {
+        let lines: Vec<&str> = text.as_bytes().chunks(76).map(|l| std::str::from_utf8(l).unwrap()).collect();
+        lines.join("\n")
+    };
+    let once = lines(&make::base64(prose.as_bytes()));
+    let twice = lines(&make::base64(once.as_bytes()));
+    let thrice = lines(&make::base64(twice.as_bytes()));
+    for text in [&prose, &once, &twice, &thrice, &format!("%41{twice}")] {
+        let (hits, steps) = redactor.scan(text.as_bytes());
+        assert!(steps <= 34 * text.len(), "{steps} steps for {}: {text:.20}", text.len());
+        assert!(hits.is_empty() || steps > 32 * text.len(), "{text:.20} has no secret");
+    }
+    assert!(redactor.scan(once.as_bytes()).0.is_empty());
 }
