@@ -344,7 +344,8 @@ impl Drop for Live {
     fn drop(&mut self) {
         if let Some(asking) = self.asking.take() {
             // Only a question that has left can be answered, on whatever connection.
-            let lost = asking.era == Era::Legacy && asking.via == Via::Http && asking.question.is_none();
+            let asked = asking.question.is_none() && !asking.grace.is_zero();
+            let lost = asking.era == Era::Legacy && asking.via == Via::Http && asked;
             if let (true, Ok(runtime)) = (lost, tokio::runtime::Handle::try_current()) {
                 runtime.spawn(linger::asked(asking));
             }

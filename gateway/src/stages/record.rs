@@ -90,6 +90,7 @@ pub struct Ledger {
     shown: NanoUsd,
     ended: Option<Ending>,
     noted: bool,
+    asked: bool,
     reason: Option<&'static str>,
     detail: Option<String>,
 }
@@ -123,6 +124,7 @@ impl Ledger {
             shown: NanoUsd::ZERO,
             ended: None,
             noted: false,
+            asked: false,
             reason: None,
             detail: None,
         }
@@ -216,6 +218,7 @@ impl Ledger {
     /// The journal takes no record.
     pub async fn note(&mut self, note: Note<'_>) -> Result<(), Reject> {
         self.noted = true;
+        self.asked |= matches!(note, Note::Question);
         if let Some(about) = self.about(self.own.as_deref().unwrap_or(&self.name)) {
             self.receipt = self.book.journal.note(&about, note).await.map_err(unavailable)?;
         }

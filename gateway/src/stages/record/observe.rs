@@ -145,7 +145,7 @@ impl Ledger {
             _ => {}
         }
         // The time of a person who was asked is not the gateway's.
-        if let (Some(upstream), false) = (self.upstream(), self.noted) {
+        if let (Some(upstream), false) = (self.upstream(), self.asked) {
             metrics.overhead(took.saturating_sub(upstream).as_secs_f64());
         }
     }
