@@ -13,7 +13,7 @@ use policies::select::RunSource;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::digest::sha256;
+use crate::digest::{hex, sha256};
 
 /// A derived run ends after so long without a request,
 const IDLE: Duration = Duration::from_secs(3600);
@@ -80,14 +80,7 @@ fn fresh() -> Arc<str> {
 /// The run of a legacy session: the same on every replica, and no part of the session's secret.
 pub fn of_session(sid: &[u8; 16]) -> Arc<str> {
     let digest = sha256(&[b"tollgate run v1".as_slice(), sid].concat());
-    let mut id = String::with_capacity(34);
-    id.push_str("s-");
-    for byte in digest.iter().take(16) {
-        for digit in [byte >> 4, byte & 15] {
-            id.extend(char::from_digit(u32::from(digit), 16));
-        }
-    }
-    id.into()
+    format!("s-{}", hex(digest.get(..16).unwrap_or_default())).into()
 }
 
 #[cfg(test)]

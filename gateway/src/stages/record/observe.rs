@@ -282,8 +282,7 @@ fn derived(what: &str, trace: &str, from: &str) -> Arc<str> {
 }
 
 fn cut(text: &str) -> String {
-    let end = text.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= MAX_NAME).last();
-    text.get(..end.unwrap_or(0)).unwrap_or_default().to_owned()
+    text.get(..text.floor_char_boundary(MAX_NAME)).unwrap_or_default().to_owned()
 }
 
 impl From<Ending> for Outcome {
