@@ -21,7 +21,7 @@ use crate::adapters::{limiter, nonces};
 use crate::catalog::member::{Member, Shared};
 use crate::catalog::{Catalog, Owners};
 use crate::config::{self, Checked};
-use crate::gate::{Gate, Snapshot};
+use crate::gate::{Gate, Means, Snapshot};
 use crate::inflight::Inflight;
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::journal::{Journal, NoJournal};
@@ -75,7 +75,6 @@ pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Ga
         owners: owners.clone(),
         metrics: Arc::clone(&book.metrics),
     };
-    let limited = Arc::clone(&book.metrics);
     let members = config.servers.iter().enumerate().map(|(order, server)| {
         let spec = Arc::new(server.clone());
         let upstream = ServerClient::new(Arc::clone(&spec), deps.clone());
@@ -91,30 +90,43 @@ pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Ga
         sealer,
         config: Arc::clone(&config),
     };
-    let limits = Limits::new(Arc::new(limiter::InMemory::default()), limited);
-    if let Some(accounts) = book.journal.accounts() {
-        limits.restore(config.tasks.iter().map(|task| &*task.profile), accounts);
-    }
+    let means = Arc::new(means(&config, &book));
     Ok(Arc::new(Gate {
         snapshot: ArcSwap::from_pointee(snapshot),
         book,
-        clock,
-        limits: Arc::new(limits),
+        clock: Arc::clone(&means.clock),
+        limits: Arc::clone(&means.limits),
         nonces: Arc::new(nonces::InMemory::default()),
         rounds: Arc::new(nonces::InMemory::default()),
         questions: Questions::default(),
         runs: Runs::default(),
         inflight: Inflight::default(),
-        places: Arc::new(Semaphore::new(config.limits.requests)),
+        places: Arc::clone(&means.places),
         streams: Arc::new(Semaphore::new(config.limits.streams)),
         draining: CancellationToken::new(),
-        closing: CancellationToken::new(),
+        closing: means.closing.clone(),
         warm: CancellationToken::new(),
+        means,
     }))
 }
 
+/// What calls need that go on beside their request. Budgets go on where the journal says that they stood.
+fn means(config: &Checked, book: &Book) -> Means {
+    let limits = Limits::new(Arc::new(limiter::InMemory::default()), Arc::clone(&book.metrics));
+    if let Some(accounts) = book.journal.accounts() {
+        limits.restore(config.tasks.iter().map(|task| &*task.profile), accounts);
+    }
+    Means {
+        limits: Arc::new(limits),
+        clock: Arc::clone(&book.clock),
+        metrics: Arc::clone(&book.metrics),
+        places: Arc::new(Semaphore::new(config.limits.requests)),
+        closing: CancellationToken::new(),
+    }
+}
+
 /// Where records, counts and spans go. To be called within the runtime where spans go anywhere.
-fn book(config: &Checked, journal: Arc<dyn Journal>) -> Result<Book, String> {
+fn book(config: &Checked, journal: Arc<dyn Journal>) -> Result<Arc<Book>, String> {
     let metrics = Metrics::new(Registry::new(), env!("CARGO_PKG_VERSION")).map_err(|e| e.to_string())?;
     let metrics = Arc::new(metrics);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -127,7 +139,7 @@ fn book(config: &Checked, journal: Arc<dyn Journal>) -> Result<Book, String> {
         }
         None => None,
     };
-    Ok(Book { metrics, journal, traces, clock, partials: Arc::default() })
+    Ok(Arc::new(Book { metrics, journal, traces, clock, partials: Arc::default() }))
 }
 
 /// What proves callers.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use metrics::Metrics;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -46,7 +47,9 @@ pub struct Gate {
     /// The configuration in force.
     pub snapshot: ArcSwap<Snapshot>,
     /// Journal and metrics.
-    pub book: Book,
+    pub book: Arc<Book>,
+    /// What calls need that go on beside their request.
+    pub means: Arc<Means>,
     /// The wall clock.
     pub clock: Arc<dyn Clock>,
     /// Counters of rates, concurrency and budgets.
@@ -71,6 +74,20 @@ pub struct Gate {
     pub closing: CancellationToken,
     /// Cancelled when every server was asked once.
     pub warm: CancellationToken,
+}
+
+/// What a call needs of the gateway when it goes on beside its request; together, so that a call holds one of it.
+pub struct Means {
+    /// See [`Gate::limits`].
+    pub limits: Arc<Limits>,
+    /// See [`Gate::clock`].
+    pub clock: Arc<dyn Clock>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// See [`Gate::places`].
+    pub places: Arc<Semaphore>,
+    /// See [`Gate::closing`].
+    pub closing: CancellationToken,
 }
 
 impl Gate {

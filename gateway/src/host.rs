@@ -128,7 +128,7 @@ impl Reading {
                 Err(reject) => self.refuse(reject).await,
                 Ok(Body::Batch(batch)) => self.batch(snap, running, (party, batch)).await,
                 Ok(Body::One(decoded)) => {
-                    self.take(snap, running, Identified { decoded: *decoded, party: party.clone() }).await
+                    self.take(snap, running, Identified { decoded, party: party.clone() }).await
                 }
             }
             while running.try_join_next().is_some() {}
@@ -178,7 +178,7 @@ impl Reading {
         let (gate, host, out) = (Arc::clone(&self.gate), Arc::clone(&self.host), self.out.clone());
         let snap = Arc::clone(snap);
         let begin = |decoded: Box<Decoded>| {
-            let identified = Identified { decoded: *decoded, party: party.clone() };
+            let identified = Identified { decoded, party: party.clone() };
             gate.begin(&snap, identified, Some(&host))
         };
         let begun: Vec<_> = batch.into_iter().map(|decoded| decoded.map(begin)).collect();

@@ -61,7 +61,7 @@ pub enum Outcome {
 
 /// A message that belongs to somebody and can be cancelled by its id.
 pub struct Begun {
-    ledger: Ledger,
+    ledger: Box<Ledger>,
     era: Era,
     id: Option<Id>,
     taken: Result<Box<Taken>, Reject>,
@@ -78,7 +78,7 @@ enum Checked {
     /// The gateway answers itself.
     Local(Box<Outcome>),
     /// The call may go.
-    Call(Box<Metered>),
+    Call(Box<(Starter, Metered)>),
     /// A person is asked, and the client calls again.
     Again(Raw),
     /// A person is asked while the call waits.
@@ -143,8 +143,9 @@ impl Gate {
                     checked = self.checks(snap, &mut taken, host, &mut ledger) => checked,
                 };
                 match checked {
-                    Ok(Checked::Call(metered)) => {
-                        let parts = Starter::new(self, snap).call(*taken, *metered, ledger);
+                    Ok(Checked::Call(ready)) => {
+                        let (starter, metered) = *ready;
+                        let parts = starter.call(*taken, metered, ledger);
                         return Outcome::Live(Box::new(Live::new(parts)));
                     }
                     Ok(Checked::Wait(pending, open)) => {
@@ -199,7 +200,7 @@ impl Gate {
         ledger.own = Some(target.own.clone());
         let party = &bound.identified.party;
         let end = ledger.started() + forward::times(&target, &party.profile).1;
-        let permitted = authorize::authorize(bound, *target, self.clock.now());
+        let permitted = authorize::authorize(bound, target, self.clock.now());
         let permitted = timeout_at(end, permitted).await.map_err(|_| start::late(&ledger.server))??;
         let rated = self.limits.rate(Caller { party, run: &bound.run }, permitted).await?;
         let decoded = &bound.identified.decoded;
@@ -218,8 +219,9 @@ impl Gate {
                 Ok(Checked::Wait(pending, open))
             }
             Next::Go(confirmed) => {
-                let metered = Starter::new(self, snap).metered(taken, *confirmed, ledger).await?;
-                Ok(Checked::Call(Box::new(metered)))
+                let starter = Starter::new(self, snap);
+                let metered = starter.metered(taken, *confirmed, ledger).await?;
+                Ok(Checked::Call(Box::new((starter, metered))))
             }
         }
     }
@@ -289,13 +291,13 @@ fn cancelled(bound: &Bound, id: Option<Id>, ledger: &Ledger) -> Outcome {
 
 /// Labels are from the protocol's own list, never the sender's text.
 fn describe(ledger: &mut Ledger, decoded: &Decoded) {
-    let name = match &decoded.message {
-        Message::Request(request) => request.method.as_str(),
-        Message::Notification(note) => note.method.as_str(),
+    let era = decoded.era;
+    let known = |name: &str| method::request(name, era).or_else(|| method::notification(name, era));
+    ledger.method = match &decoded.message {
+        Message::Request(request) => known(&request.method).unwrap_or("other"),
+        Message::Notification(note) => known(&note.method).unwrap_or("other"),
         Message::Response(_) => "response",
     };
-    let known = method::is_request(name, decoded.era) || method::is_notification(name, decoded.era);
-    ledger.method.push_str(if known || name == "response" { name } else { "other" });
     ledger.era = Some(decoded.era);
     ledger.trace(decoded);
     ledger.traceparent = trace::parent(decoded).map(Cow::into_owned);

@@ -30,17 +30,18 @@ impl Meta {
     }
 }
 
-/// The text of a successful response: the members of `beside` stand after the result's own, those of `inside` at the end
-/// of its `_meta`, which is made when there is none. Both are objects on one line; either may be empty. A result that is
-/// no object leaves as it is.
-pub fn result(id: &Id, result: &Raw, meta: Meta, beside: &Raw, inside: &Raw) -> Bytes {
+/// The text of a successful response: the member `beside` stands after the result's own, those of `inside` at the end of
+/// its `_meta`, which is made when there is none. Their values are on one line, the name needs no escapes; `inside` is an
+/// object and may be empty. A result that is no object leaves as it is.
+pub fn result(id: &Id, result: &Raw, meta: Meta, beside: Option<(&str, &Raw)>, inside: &Raw) -> Bytes {
     let text = result.bytes().as_ref();
-    let (beside, inside) = (members(beside), members(inside));
-    if !result.is_object() || (beside.is_empty() && inside.is_empty()) {
+    let inside = members(inside);
+    if !result.is_object() || (beside.is_none() && inside.is_empty()) {
         return message::result(id, result);
     }
     let id = id.raw();
-    let mut out = Vec::with_capacity(text.len() + beside.len() + inside.len() + id.len() + 64);
+    let more = beside.map_or(0, |(name, value)| name.len() + value.len());
+    let mut out = Vec::with_capacity(text.len() + more + inside.len() + id.len() + 64);
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     out.extend_from_slice(id.bytes());
     out.extend_from_slice(br#","result":"#);
@@ -64,9 +65,11 @@ pub fn result(id: &Id, result: &Raw, meta: Meta, beside: &Raw, inside: &Raw) -> 
             !inside.is_empty()
         }
     };
-    if !beside.is_empty() {
-        out.extend_from_slice(if some { b"," } else { b"" });
-        out.extend_from_slice(beside);
+    if let Some((name, value)) = beside {
+        out.extend_from_slice(if some { b",\"" } else { b"\"" });
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b"\":");
+        out.extend_from_slice(value.bytes());
         some = true;
     }
     if make {
@@ -95,7 +98,9 @@ mod tests {
 
     fn dressed(text: &str, beside: &str, inside: &str) -> String {
         let value = raw(text);
-        let bytes = result(&Id::from_number(7), &value, Meta::of(&value), &raw(beside), &raw(inside));
+        let member = raw(beside).get("_meter");
+        let beside = member.as_ref().map(|value| ("_meter", value));
+        let bytes = result(&Id::from_number(7), &value, Meta::of(&value), beside, &raw(inside));
         raw(std::str::from_utf8(&bytes).unwrap()).get("result").unwrap().as_str().to_owned()
     }
 

@@ -103,7 +103,7 @@ impl Raw {
     /// # Errors
     /// The first fault and where it is.
     pub fn parse(bytes: Bytes, limits: &Limits) -> Result<Raw, JsonError> {
-        let span = scan::check(&bytes, limits)?;
+        let (span, _) = scan::check(&bytes, limits)?;
         Ok(Raw(if span.len() == bytes.len() { bytes } else { bytes.slice(span) }))
     }
 
@@ -277,6 +277,42 @@ impl Raw {
     /// This object without one member.
     pub fn without(&self, key: &str) -> Raw {
         self.edit(&[], |member| if member.is(key) { Edit::Drop } else { Edit::Keep })
+    }
+}
+
+/// A checked value with the places of its members, which the check has passed anyway.
+#[derive(Clone, Debug)]
+pub struct Outer {
+    raw: Raw,
+    top: scan::Top,
+}
+
+impl Outer {
+    /// [`Raw::parse`] that keeps the places.
+    ///
+    /// # Errors
+    /// As [`Raw::parse`].
+    pub fn parse(bytes: Bytes, limits: &Limits) -> Result<Outer, JsonError> {
+        let (span, top) = scan::check(&bytes, limits)?;
+        // Places are counted from the first byte of the buffer, so the buffer must begin with the value.
+        let top = if span.start == 0 { top } else { scan::Top::default() };
+        let raw = Raw(if span.len() == bytes.len() { bytes } else { bytes.slice(span) });
+        Ok(Outer { raw, top })
+    }
+
+    /// The value.
+    pub fn raw(&self) -> &Raw {
+        &self.raw
+    }
+
+    /// As [`Raw::view`], without another walk where the object has few members.
+    pub fn members(&self) -> impl Iterator<Item = Member<'_>> {
+        let known = self.top.spans.iter().filter(|_| self.top.whole).map(|(key, value)| Member {
+            object: &self.raw,
+            key: key.clone(),
+            value: value.clone(),
+        });
+        known.chain((!self.top.whole).then(|| self.raw.view()).into_iter().flatten())
     }
 }
 

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use bytes::Bytes;
 
 use crate::code;
-use crate::json::{Member, ObjectWriter, Raw};
+use crate::json::{Member, ObjectWriter, Outer, Raw};
 
 #[cfg(test)]
 mod tests;
@@ -271,6 +271,21 @@ fn rpc_error(raw: &Raw) -> Result<RpcError, &'static str> {
 /// # Errors
 /// What is wrong, with the message's id where it could be read.
 pub fn decode(raw: &Raw) -> Result<Message, EnvelopeError> {
+    decode_members(raw, raw.view())
+}
+
+/// [`decode`] for a text that was checked just now.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_outer(outer: &Outer) -> Result<Message, EnvelopeError> {
+    decode_members(outer.raw(), outer.members())
+}
+
+fn decode_members<'a>(
+    raw: &Raw,
+    members: impl Iterator<Item = Member<'a>>,
+) -> Result<Message, EnvelopeError> {
     let fail = |id: Option<Id>, what| EnvelopeError { id, code: code::INVALID_REQUEST, what };
     if !raw.is_object() {
         return Err(fail(
@@ -281,7 +296,7 @@ pub fn decode(raw: &Raw) -> Result<Message, EnvelopeError> {
     let mut envelope = Envelope::default();
     // All members are looked at even after a fault, so that the error can carry the id.
     let mut fault = None;
-    for member in raw.view() {
+    for member in members {
         if let Err(what) = envelope.take(&member) {
             fault = fault.or(Some(what));
         }

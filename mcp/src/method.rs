@@ -90,19 +90,30 @@ pub fn mirrored_name(method: &str) -> Option<&'static str> {
 /// Whether clients of this era may send this request according to the specification and its tasks extension. Whether
 /// the gateway serves it is another question.
 pub fn is_request(method: &str, era: Era) -> bool {
-    let own: &[&str] = match era {
+    request(method, era).is_some()
+}
+
+/// The specification's own text of a request that clients of this era may send; see [`is_request`].
+pub fn request(method: &str, era: Era) -> Option<&'static str> {
+    let own: &[&'static str] = match era {
         Era::Modern => &MODERN,
         Era::Legacy => &LEGACY,
     };
-    COMMON.contains(&method) || own.contains(&method)
+    COMMON.iter().chain(own).find(|known| **known == method).copied()
 }
 
 /// Whether clients of this era may send this notification according to the specification.
 pub fn is_notification(method: &str, era: Era) -> bool {
+    notification(method, era).is_some()
+}
+
+/// The specification's own text of a notification that clients of this era may send; see [`is_notification`].
+pub fn notification(method: &str, era: Era) -> Option<&'static str> {
+    const LEGACY: [&str; 4] = [INITIALIZED, PROGRESS, ROOTS_CHANGED, "notifications/tasks/status"];
     match method {
-        CANCELLED => true,
-        INITIALIZED | PROGRESS | ROOTS_CHANGED | "notifications/tasks/status" => era == Era::Legacy,
-        _ => false,
+        CANCELLED => Some(CANCELLED),
+        _ if era == Era::Legacy => LEGACY.into_iter().find(|known| *known == method),
+        _ => None,
     }
 }
 

@@ -17,7 +17,7 @@ pub fn is_server_id(text: &str) -> bool {
 /// the whole name alone, so that it is the same everywhere and always. `max` should be at least 48: server, separator
 /// and suffix are never cut. Two names of a server that shorten to the same are for the caller to find.
 pub fn expose(server: &str, name: &str, max: usize) -> String {
-    let whole = format!("{server}{SEPARATOR}{name}");
+    let whole = [server, SEPARATOR, name].concat();
     if whole.len() <= max {
         return whole;
     }

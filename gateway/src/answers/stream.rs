@@ -93,7 +93,7 @@ async fn end(snap: Arc<Snapshot>, party: Party, session: Session) {
 
 async fn session_of(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Result<(Party, Session), Reject> {
     // Without a session the request is of the modern era, which has neither method.
-    if !admitted.headers.contains_key(SESSION_HEADER) || snap.config.legacy.session_ids == SessionIds::None {
+    if !admitted.headers.contains_key(&SESSION_HEADER) || snap.config.legacy.session_ids == SessionIds::None {
         return Err(Reject::new(Why::MethodNotAllowed, "use POST; GET and DELETE belong to legacy sessions"));
     }
     if admitted.verb == Verb::Get {

@@ -7,13 +7,14 @@ mod pretty;
 use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::{Condvar, Mutex};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::config::{Log, LogFormat};
+use crate::ports::clock::since_epoch;
 
 /// Bytes that wait for the writer.
 const ROOM: usize = 1 << 20;
@@ -64,6 +65,12 @@ pub(super) fn failed(error: &str, err: &mut dyn Write) {
 /// An error, so that it is told at every level.
 fn said(dropped: u64) {
     tracing::error!(dropped, "log lines were dropped since the start: stderr is read too slowly");
+}
+
+/// Now, as a line begins with it.
+fn stamp() -> String {
+    let since = since_epoch(SystemTime::now());
+    audit::clock::rfc3339(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// The buffer, shared by those who log and the thread that writes.

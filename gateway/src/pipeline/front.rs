@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use auth::registration::MAX_REQUEST;
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 use mcp::era::Era;
 use mcp::message;
 use tokio_util::sync::CancellationToken;
@@ -131,7 +131,7 @@ impl Gate {
                     Err(reject) => self.refusal(Some(&party), &reject).into(),
                 }
             }
-            Body::One(decoded) => self.one(snap, Identified { decoded: *decoded, party }, gone).await,
+            Body::One(decoded) => self.one(snap, Identified { decoded, party }, gone).await,
         }
     }
 
@@ -168,15 +168,14 @@ impl Gate {
                 |reject: &Reject, call_id: &str| message::error(reject.id.as_ref(), &reject.error(call_id));
             match decoded {
                 Err(reject) => Some(refused(&reject, &self.refused(Some(party), &reject))),
-                Ok(decoded) => match self
-                    .message(snap, Identified { decoded: *decoded, party: party.clone() }, None)
-                    .await
-                {
-                    Outcome::Accepted => None,
-                    Outcome::Answer(message, _) => Some(message),
-                    Outcome::Refused(reject, _, call_id) => Some(refused(&reject, &call_id)),
-                    Outcome::Live(live) => live.finish().await,
-                },
+                Ok(decoded) => {
+                    match self.message(snap, Identified { decoded, party: party.clone() }, None).await {
+                        Outcome::Accepted => None,
+                        Outcome::Answer(message, _) => Some(message),
+                        Outcome::Refused(reject, _, call_id) => Some(refused(&reject, &call_id)),
+                        Outcome::Live(live) => live.finish().await,
+                    }
+                }
             }
         }));
         let answers = tokio::select! {
@@ -206,7 +205,7 @@ fn certified(snap: &Snapshot, der: &[u8]) -> Option<Arc<Who>> {
 fn answered(message: Bytes, session: Option<String>) -> Full {
     let mut full = reply::json(StatusCode::OK, message);
     if let Some(id) = session.and_then(|id| HeaderValue::from_str(&id).ok()) {
-        full.headers.insert(HeaderName::from_static(session::SESSION_HEADER), id);
+        full.headers.insert(&session::SESSION_HEADER, id);
     }
     full
 }

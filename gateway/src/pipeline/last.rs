@@ -26,7 +26,7 @@ pub(super) enum Said {
 
 /// Whose end it is: the closed record, the request's id and the client's era.
 pub(super) struct Last {
-    pub(super) ledger: Ledger,
+    pub(super) ledger: Box<Ledger>,
     pub(super) id: Id,
     pub(super) era: Era,
     pub(super) said: Said,

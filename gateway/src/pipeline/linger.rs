@@ -8,7 +8,7 @@ use crate::ports::journal::Ending;
 use crate::ports::upstream::Event;
 
 /// Lets a call whose connection was lost go on for the grace period, or until it is cancelled.
-pub(super) async fn linger(mut parts: Parts) {
+pub(super) async fn linger(mut parts: Box<Parts>) {
     let grace = parts.grace;
     let token = parts.entry.cancelled().clone();
     let rest = async {

@@ -37,7 +37,7 @@ pub struct Parts {
     /// The client's side.
     pub screen: Screen,
     /// The record.
-    pub ledger: Ledger,
+    pub ledger: Box<Ledger>,
     /// Its place in the table of cancellable calls.
     pub entry: inflight::Entry,
     /// How it came.
@@ -120,7 +120,7 @@ impl Drop for Gauge {
 
 /// A call under way.
 pub struct Live {
-    parts: Option<Parts>,
+    parts: Option<Box<Parts>>,
     asking: Option<Asking>,
     /// The answer, while what came before it still goes out.
     answer: Option<Result<Answer, Fault>>,
@@ -144,7 +144,7 @@ pub enum Step {
 
 impl Live {
     /// Takes a call on.
-    pub fn new(mut parts: Parts) -> Live {
+    pub fn new(mut parts: Box<Parts>) -> Live {
         Live {
             tags: std::mem::take(&mut parts.tags),
             parts: Some(parts),
@@ -277,8 +277,8 @@ impl Live {
     }
 
     /// Gives a final message out, at once or when its record is on disk.
-    fn last(&mut self, parts: Parts, kept: Kept, said: Said) -> Option<Step> {
-        let Parts { ledger, screen, .. } = parts;
+    fn last(&mut self, parts: Box<Parts>, kept: Kept, said: Said) -> Option<Step> {
+        let Parts { ledger, screen, .. } = *parts;
         match (Last { ledger, id: screen.id, era: screen.era, said }).when(kept) {
             Ended::Now(message, status) => Some(Step::Final(message, status)),
             Ended::Held(held) => {
@@ -308,7 +308,7 @@ impl Live {
         self.fail(parts, Reject::new(Why::Ended, text))
     }
 
-    fn fail(&mut self, mut parts: Parts, reject: Reject) -> Option<Step> {
+    fn fail(&mut self, mut parts: Box<Parts>, reject: Reject) -> Option<Step> {
         let kept = parts.ledger.fail(&reject);
         self.last(parts, kept, Said::Refusal(reject))
     }

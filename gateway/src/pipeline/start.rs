@@ -12,18 +12,16 @@ use mcp::era::Era;
 use mcp::json::{ObjectWriter, Raw};
 use mcp::message::Id;
 use mcp::meta::LogLevel;
-use metrics::Metrics;
 use policies::redact::Redactor;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::live::{self, Gauge, Parts};
 use super::tags::Tags;
 use super::{Taken, last};
-use crate::gate::{Gate, Snapshot};
+use crate::gate::{Gate, Means, Snapshot};
 use crate::inflight::Cancelled;
-use crate::ports::clock::Clock;
 use crate::ports::upstream::{Fault, FaultKind};
 use crate::profiles::Profile;
 use crate::questions::Open;
@@ -34,7 +32,7 @@ use crate::stages::confirm::ask::Pending;
 use crate::stages::confirm::{self, Confirmed, Rounds};
 use crate::stages::decode::{self, id_of};
 use crate::stages::forward::{self, Ask};
-use crate::stages::limit::{self, Caller, Limits, Metered};
+use crate::stages::limit::{self, Caller, Metered};
 use crate::stages::record::Ledger;
 use crate::stages::record::dress::Outlook;
 use crate::stages::screen::Screen;
@@ -43,12 +41,8 @@ use crate::stages::trace;
 
 /// What starting a call needs of the gateway.
 pub(super) struct Starter {
-    limits: Arc<Limits>,
-    clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
+    means: Arc<Means>,
     sealer: Sealer,
-    places: Arc<Semaphore>,
-    closing: CancellationToken,
     grace: Duration,
     stream_grace: Duration,
 }
@@ -56,21 +50,17 @@ pub(super) struct Starter {
 impl Starter {
     pub(super) fn new(gate: &Gate, snap: &Snapshot) -> Starter {
         Starter {
-            limits: Arc::clone(&gate.limits),
-            clock: Arc::clone(&gate.clock),
-            metrics: Arc::clone(&gate.book.metrics),
+            means: Arc::clone(&gate.means),
             sealer: snap.sealer.clone(),
-            places: Arc::clone(&gate.places),
-            closing: gate.closing.clone(),
             grace: snap.config.legacy.resume_grace,
             stream_grace: snap.config.auth.stream_grace,
         }
     }
 
     /// Sends a call whose intent is written.
-    pub(super) fn call(self, taken: Taken, metered: Metered, ledger: Ledger) -> Parts {
+    pub(super) fn call(self, taken: Taken, mut metered: Metered, ledger: Box<Ledger>) -> Box<Parts> {
         let Taken { bound, entry, .. } = taken;
-        let ends = live::ends(&bound.identified.party.who, self.clock.now(), self.stream_grace);
+        let ends = live::ends(&bound.identified.party.who, self.means.clock.now(), self.stream_grace);
         let (decoded, profile) = (bound.identified.decoded, bound.identified.party.profile);
         let id = id_of(&decoded.message).unwrap_or_else(|| Id::from_number(0));
         let wanted = match &bound.session {
@@ -80,9 +70,12 @@ impl Starter {
         let mut screen = Screen::new(decoded.era, id, bound.client.capabilities.clone());
         screen.token.clone_from(&decoded.meta.progress_token);
         screen.level = wanted;
-        screen.filter = Filter::new(&profile, &self.metrics);
-        let (sealer, clock) = (self.sealer.clone(), Arc::clone(&self.clock));
-        screen.rounds = metered.carry.clone().map(|carry| Rounds { carry, sealer, clock });
+        screen.filter = Filter::new(&profile, &self.means.metrics);
+        screen.rounds = metered.carry.take().map(|carry| Rounds {
+            carry,
+            sealer: self.sealer.clone(),
+            clock: Arc::clone(&self.means.clock),
+        });
         let ask = Ask {
             extra: match profile.redact_arguments {
                 // A header that nothing declares may hold what was taken out of the arguments.
@@ -102,7 +95,7 @@ impl Starter {
         // Clients of the modern era know no event ids.
         let numbered = decoded.era == Era::Legacy && decoded.admitted.via == Via::Http;
         let tags = Tags::new(ledger.span(), numbered.then_some(self.sealer));
-        Parts {
+        Box::new(Parts {
             tags,
             exchange: forward::forward(metered, ask),
             screen,
@@ -110,14 +103,19 @@ impl Starter {
             entry,
             via: decoded.admitted.via,
             grace: self.grace,
-            gauge: Gauge::call(&self.metrics),
-            closing: self.closing,
+            gauge: Gauge::call(&self.means.metrics),
+            closing: self.means.closing.clone(),
             ends,
-        }
+        })
     }
 
     /// Takes a legacy call on that a person is asked about first.
-    pub(super) fn ask(self, mut taken: Taken, (pending, open): (Pending, Open), ledger: Ledger) -> Asking {
+    pub(super) fn ask(
+        self,
+        mut taken: Taken,
+        (pending, open): (Pending, Open),
+        ledger: Box<Ledger>,
+    ) -> Asking {
         // A person takes minutes, in which others are served: the place is taken anew when the call goes on.
         taken.place = None;
         let (era, via) = (taken.bound.identified.decoded.era, taken.bound.identified.decoded.admitted.via);
@@ -129,7 +127,7 @@ impl Starter {
             question: Some(pending.request(open.id())),
             outlook: ledger.outlook(),
             cancelled: taken.entry.cancelled().clone(),
-            closing: self.closing.clone(),
+            closing: self.means.closing.clone(),
             grace: self.grace,
             id: client,
             era,
@@ -144,9 +142,9 @@ impl Starter {
         self,
         mut taken: Taken,
         pending: Pending,
-        mut ledger: Ledger,
+        mut ledger: Box<Ledger>,
         (open, end, unheard): (Open, Instant, CancellationToken),
-    ) -> Result<Parts, (Bytes, StatusCode)> {
+    ) -> Result<Box<Parts>, (Bytes, StatusCode)> {
         let confirmed = tokio::select! {
             biased;
             () = unheard.cancelled() => Err(limit::busy()),
@@ -179,7 +177,7 @@ impl Starter {
     ) -> Result<(Confirmed, OwnedSemaphorePermit), Reject> {
         let confirmed = timeout_at(end, pending.answer(open)).await.map_err(|_| late(server))??;
         // Who has answered waits for a place rather than be asked again; such waits are as few as questions are.
-        let place = timeout_at(end, Arc::clone(&self.places).acquire_owned()).await;
+        let place = timeout_at(end, Arc::clone(&self.means.places).acquire_owned()).await;
         let place = place.map_err(|_| late(server))?.map_err(|_| limit::busy())?;
         Ok((confirmed, place))
     }
@@ -194,8 +192,9 @@ impl Starter {
         let bound = &taken.bound;
         self.mask(&bound.identified.party.profile, &mut confirmed)?;
         let caller = Caller { party: &bound.identified.party, run: &bound.run };
-        let what = (Arc::clone(&ledger.call_id), self.clock.now());
-        let (metered, spending) = self.limits.limit(caller, confirmed, taken.place.take(), what).await?;
+        let what = (Arc::clone(&ledger.call_id), self.means.clock.now());
+        let (metered, spending) =
+            self.means.limits.limit(caller, confirmed, taken.place.take(), what).await?;
         ledger.hold(spending);
         ledger.intent(&metered.permitted).await?;
         Ok(metered)
@@ -212,7 +211,7 @@ impl Starter {
         for (key, value) in confirmed.params_mut().iter_mut() {
             match &**key {
                 "arguments" | "argument" => {
-                    if let Some(clean) = filter::redacted(redactor, &self.metrics, value)? {
+                    if let Some(clean) = filter::redacted(redactor, &self.means.metrics, value)? {
                         *value = clean;
                     }
                 }
@@ -231,7 +230,7 @@ impl Starter {
     fn masked(&self, redactor: &Redactor, answers: &Raw) -> Result<Raw, Reject> {
         let mut masked = ObjectWriter::with_capacity(answers.len());
         for (name, answer) in answers.members() {
-            let clean = filter::redacted(redactor, &self.metrics, &answer)?;
+            let clean = filter::redacted(redactor, &self.means.metrics, &answer)?;
             masked.raw_key(&name, clean.as_ref().unwrap_or(&answer));
         }
         Ok(masked.finish())
@@ -245,7 +244,7 @@ pub(super) fn late(server: &str) -> Reject {
 }
 
 /// The call that follows on a person's answer, or the message that refuses it with its status.
-type Resting = Pin<Box<dyn Future<Output = Result<Parts, (Bytes, StatusCode)>> + Send>>;
+type Resting = Pin<Box<dyn Future<Output = Result<Box<Parts>, (Bytes, StatusCode)>> + Send>>;
 
 /// A legacy call that waits for a person's answer.
 pub struct Asking {

@@ -9,7 +9,7 @@ use mcp::sse;
 use crate::seal::{Sealer, Use};
 
 /// The header that names the call's span.
-pub const SPAN_HEADER: &str = "tollgate-span-id";
+pub static SPAN_HEADER: HeaderName = HeaderName::from_static("tollgate-span-id");
 
 /// The names of one call.
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl Tags {
     /// Names the call in these headers.
     pub fn head(&self, headers: &mut HeaderMap) {
         if let Some(Ok(span)) = self.span.as_deref().map(HeaderValue::from_str) {
-            headers.insert(HeaderName::from_static(SPAN_HEADER), span);
+            headers.insert(&SPAN_HEADER, span);
         }
     }
 

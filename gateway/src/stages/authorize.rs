@@ -10,6 +10,7 @@ use mcp::json::{Key, ObjectWriter, Raw};
 use mcp::method;
 use policies::arguments::Rejected;
 use policies::{By, Decision, Entry, Hints, Kind, Subject};
+use tokio::task::JoinHandle;
 
 use crate::catalog::manifest::Listed;
 use crate::catalog::member::{Found, Member, Name};
@@ -25,9 +26,10 @@ const OFFLOAD: usize = 256 * 1024;
 
 /// A call that the task allows, with the manifest entry that it is held to.
 pub struct Permitted {
-    target: Target,
+    target: Box<Target>,
     found: Option<Found>,
-    exposed: String,
+    /// Where the entry does not tell.
+    exposed: Option<String>,
     by: By,
     confirm: bool,
 }
@@ -45,7 +47,10 @@ impl Permitted {
 
     /// The name or URI as clients of `/mcp` see it, on every endpoint: patterns are written over this.
     pub fn exposed(&self) -> &str {
-        &self.exposed
+        match (&self.exposed, self.found().and_then(Found::entry)) {
+            (Some(exposed), _) => exposed,
+            (None, entry) => entry.map_or("", |entry| &entry.exposed),
+        }
     }
 
     /// The part of the task that decided.
@@ -102,7 +107,7 @@ fn shown(party: &Party, entry: &Entry<'_>) -> bool {
 /// # Errors
 /// What is hidden and what does not exist are refused with the same words; scopes that are missing, conditions that do
 /// not hold, arguments that break the tool's schema; a server whose list can't be had is that server's failure.
-pub async fn authorize(bound: &Bound, mut target: Target, now: SystemTime) -> Result<Permitted, Reject> {
+pub async fn authorize(bound: &Bound, mut target: Box<Target>, now: SystemTime) -> Result<Permitted, Reject> {
     let found = match target.kind {
         EntryKind::Tool | EntryKind::Prompt => find(bound, &mut target).await?,
         EntryKind::Resource | EntryKind::Template => None,
@@ -112,37 +117,38 @@ pub async fn authorize(bound: &Bound, mut target: Target, now: SystemTime) -> Re
         decode::check_params(&bound.identified.decoded, &entry.params)?;
     }
     let exposed = match entry {
-        Some(entry) => entry.exposed.clone(),
-        None if target.merged => target.name.clone(),
-        None => target.member.exposed(target.kind, &target.own),
+        Some(_) => None,
+        None if target.merged => Some(target.name.clone()),
+        None => Some(target.member.exposed(target.kind, &target.own)),
     };
     let case = Case {
-        party: bound.identified.party.clone(),
-        run: Arc::clone(&bound.run.id),
+        party: &bound.identified.party,
+        run: &bound.run.id,
         now: unix_seconds(now),
-        member: Arc::clone(&target.member),
+        member: &target.member,
         kind: target.kind,
-        exposed,
-        own: target.own.clone(),
-        found: found.clone(),
-        arguments: target.arguments().cloned(),
+        exposed: exposed.as_deref().or(entry.map(|entry| &*entry.exposed)).unwrap_or_default(),
+        own: &target.own,
+        found: found.as_ref(),
+        arguments: target.arguments(),
         call: target.method == method::TOOLS_CALL,
     };
     let open = bound.identified.party.profile.task.is_open() && !target.member.spec.policy.check_arguments;
-    let bytes = case.arguments.as_ref().map_or(2, Raw::len);
+    let bytes = case.arguments.map_or(2, Raw::len);
     let checked = case.call && target.member.spec.policy.check_arguments;
     let heavy = checked && entry.is_some_and(|entry| entry.is_heavy_input(bytes));
     let quick = OFFLOAD.min(bound.identified.party.profile.task.quick_bytes());
     let verdict = match heavy || (bytes > quick && !open) {
         false => case.verdict(),
-        true => tokio::task::spawn_blocking(move || case.verdict())
+        true => case
+            .elsewhere()
             .await
             .map_err(|e| Reject::new(Why::Internal, "the gateway failed").detail(e.to_string()))?,
     };
     match verdict {
         Verdict::Hidden => Err(unknown(target.era, target.kind, &target.name)),
-        Verdict::Refused(reject) => Err(reject),
-        Verdict::Go { by, confirm, exposed } => Ok(Permitted { target, found, exposed, by, confirm }),
+        Verdict::Refused(reject) => Err(*reject),
+        Verdict::Go { by, confirm } => Ok(Permitted { target, found, exposed, by, confirm }),
     }
 }
 
@@ -206,49 +212,63 @@ fn missing(target: &Target) -> Reject {
     Reject { why: Why::Missing, ..reject.data(data.finish()) }
 }
 
-/// Everything that a decision looks at, so that it can be made on another thread.
-struct Case {
-    party: Party,
-    run: Arc<str>,
+/// Everything that a decision looks at.
+#[derive(Clone, Copy)]
+struct Case<'a> {
+    party: &'a Party,
+    run: &'a Arc<str>,
     now: i64,
-    member: Arc<Member>,
+    member: &'a Arc<Member>,
     kind: EntryKind,
-    exposed: String,
-    own: String,
-    found: Option<Found>,
-    arguments: Option<Raw>,
+    exposed: &'a str,
+    own: &'a str,
+    found: Option<&'a Found>,
+    arguments: Option<&'a Raw>,
     /// Whether it is a `tools/call`: others have no arguments that conditions or schemas are about.
     call: bool,
 }
 
 enum Verdict {
     Hidden,
-    Refused(Reject),
-    Go { by: By, confirm: bool, exposed: String },
+    Refused(Box<Reject>),
+    Go { by: By, confirm: bool },
 }
 
-impl Case {
+impl Case<'_> {
+    /// The verdict, made on another thread.
+    fn elsewhere(self) -> JoinHandle<Verdict> {
+        let (party, run, member) = (self.party.clone(), Arc::clone(self.run), Arc::clone(self.member));
+        let (exposed, own) = (self.exposed.to_owned(), self.own.to_owned());
+        let (found, arguments) = (self.found.cloned(), self.arguments.cloned());
+        let (now, kind, call) = (self.now, self.kind, self.call);
+        tokio::task::spawn_blocking(move || {
+            let (party, run, member, exposed, own) = (&party, &run, &member, &*exposed, &*own);
+            let (found, arguments) = (found.as_ref(), arguments.as_ref());
+            Case { party, run, now, member, kind, exposed, own, found, arguments, call }.verdict()
+        })
+    }
+
     fn verdict(self) -> Verdict {
         let policy = &self.member.spec.policy;
-        let entry = self.found.as_ref().and_then(Found::entry);
+        let entry = self.found.and_then(Found::entry);
         let about = Entry {
             server: &self.member.spec.id,
             kind: kind_of(self.kind),
-            exposed: &self.exposed,
-            own: &self.own,
+            exposed: self.exposed,
+            own: self.own,
             hints: entry.map(|entry| entry.hints.believed(policy.trusted_hints)).unwrap_or_default(),
         };
-        let subject = Subject { caller: &self.party.who.caller, run: &self.run, now: self.now };
-        let arguments = self.arguments.as_ref().map_or("{}", Raw::as_str);
+        let subject = Subject { caller: &self.party.who.caller, run: self.run, now: self.now };
+        let arguments = self.arguments.map_or("{}", Raw::as_str);
         let (by, confirm) = match self.party.profile.task.decide(&subject, &about, Some(arguments)) {
             Decision::Hidden => return Verdict::Hidden,
-            Decision::NeedsScope { scopes, by } => return Verdict::Refused(lacking(&scopes, by)),
+            Decision::NeedsScope { scopes, by } => return Verdict::Refused(lacking(&scopes, by).into()),
             Decision::Refused { by, text, broken } => {
                 let detail = match broken {
                     Some(broken) => format!("{} could not be decided: {broken:?}", place(by)),
                     None => format!("{} does not hold", place(by)),
                 };
-                return Verdict::Refused(Reject::new(Why::Rule, text.to_owned()).detail(detail));
+                return Verdict::Refused(Reject::new(Why::Rule, text.to_owned()).detail(detail).into());
             }
             Decision::NeedsConfirm { by } => (by, true),
             Decision::Allowed { by } => (by, false),
@@ -257,13 +277,13 @@ impl Case {
             && policy.check_arguments
             && let Err(reject) = self.check(entry)
         {
-            return Verdict::Refused(reject);
+            return Verdict::Refused(reject.into());
         }
-        Verdict::Go { by, confirm, exposed: self.exposed }
+        Verdict::Go { by, confirm }
     }
 
     fn check(&self, entry: Option<&Listed>) -> Result<(), Reject> {
-        let arguments = self.arguments.as_ref().map(Raw::as_str);
+        let arguments = self.arguments.map(Raw::as_str);
         entry.map_or(Ok(()), |entry| fits(entry, arguments, self.party.profile.task.is_open()))
     }
 }

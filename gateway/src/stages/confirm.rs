@@ -95,7 +95,8 @@ pub async fn confirm(desk: &Desk<'_>, bound: &Bound, rated: Rated) -> Result<Nex
     let state = permitted.target().param(STATE);
     let opened = state.and_then(|state| desk.sealer.open(Use::Confirm, &state.string()?));
     match (opened, state.is_some()) {
-        (Some(plain), _) => answered(desk, bound, permitted, &plain).await,
+        // Boxed: most calls are no answers, and would carry what only answers need.
+        (Some(plain), _) => Box::pin(answered(desk, bound, permitted, &plain)).await,
         (None, true) => Err(foreign(permitted.must_confirm(), Mismatch::Unreadable)),
         (None, false) if permitted.must_confirm() => ask::modern(desk, bound, permitted),
         (None, false) => {

@@ -6,26 +6,27 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use mcp::era::{Era, Revision};
-use mcp::json::{ArrayWriter, Limits, ObjectWriter, Raw};
-use mcp::message::{self, Id, Message};
+use mcp::json::{ArrayWriter, Limits, ObjectWriter, Outer, Raw};
+use mcp::message::{self, EnvelopeError, Id, Message};
 use mcp::meta::Meta;
 use mcp::param::ParamHeaders;
 use mcp::{method, mirror};
+use smallvec::SmallVec;
 
 use crate::config::{Checked, Legacy};
 use crate::reject::{Reject, Why};
 use crate::stages::admit::{Admitted, Via};
 
 /// The header that names the revision.
-pub const VERSION_HEADER: &str = "mcp-protocol-version";
+pub static VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The header that mirrors `method`.
-pub const METHOD_HEADER: &str = "mcp-method";
+pub static METHOD_HEADER: HeaderName = HeaderName::from_static("mcp-method");
 /// The header that mirrors `params.name` or `params.uri`.
-pub const NAME_HEADER: &str = "mcp-name";
+pub static NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
 
 /// Bodies above this are parsed off the worker thread.
 const OFFLOAD: usize = 256 * 1024;
@@ -76,12 +77,12 @@ pub async fn decode(
     admitted: Arc<Admitted>,
     body: Bytes,
 ) -> Result<Body, Reject> {
-    let raw = parse(config, body).await?;
+    let outer = parse(config, body).await?;
     let window = Window { legacy: &config.legacy, now };
-    if raw.is_array() {
-        return batch(window, admitted, &raw).map(Body::Batch);
+    if outer.raw().is_array() {
+        return batch(window, admitted, outer.raw()).map(Body::Batch);
     }
-    one(window, admitted, &raw, false).map(|decoded| Body::One(Box::new(decoded)))
+    one(window, admitted, message::decode_outer(&outer), false).map(Body::One)
 }
 
 /// Which revisions are served now.
@@ -106,13 +107,13 @@ impl Window<'_> {
     }
 }
 
-async fn parse(config: &Checked, body: Bytes) -> Result<Raw, Reject> {
+async fn parse(config: &Checked, body: Bytes) -> Result<Outer, Reject> {
     let limits = Limits { depth: config.limits.depth, ..Limits::REQUEST };
     let parsed = if body.len() > OFFLOAD {
-        let work = tokio::task::spawn_blocking(move || Raw::parse(body, &limits));
+        let work = tokio::task::spawn_blocking(move || Outer::parse(body, &limits));
         work.await.map_err(|e| Reject::new(Why::Internal, "the gateway failed").detail(e.to_string()))?
     } else {
-        Raw::parse(body, &limits)
+        Outer::parse(body, &limits)
     };
     parsed.map_err(|error| {
         // What is JSON but not acceptable as a message is an invalid request, the rest does not parse.
@@ -130,7 +131,7 @@ fn batch(
     raw: &Raw,
 ) -> Result<Vec<Result<Box<Decoded>, Reject>>, Reject> {
     let refuse = |text: &'static str| Err(Reject::new(Why::Invalid, text));
-    let named = header(&admitted.headers, VERSION_HEADER);
+    let named = header(&admitted.headers, &VERSION_HEADER);
     // On stdio the session alone tells, and that is not known here.
     let allowed = named.is_none_or(|v| v == Revision::V2025_03_26.as_str());
     if !allowed {
@@ -140,11 +141,16 @@ fn batch(
     if messages.is_empty() || messages.len() > MAX_BATCH {
         return refuse("a batch holds 1 to 64 messages");
     }
-    Ok(messages.iter().map(|m| one(window, Arc::clone(&admitted), m, true).map(Box::new)).collect())
+    Ok(messages.iter().map(|m| one(window, Arc::clone(&admitted), message::decode(m), true)).collect())
 }
 
-fn one(window: Window<'_>, admitted: Arc<Admitted>, raw: &Raw, batched: bool) -> Result<Decoded, Reject> {
-    let message = message::decode(raw).map_err(|e| Reject::new(Why::Invalid, e.what).id(e.id))?;
+fn one(
+    window: Window<'_>,
+    admitted: Arc<Admitted>,
+    message: Result<Message, EnvelopeError>,
+    batched: bool,
+) -> Result<Box<Decoded>, Reject> {
+    let message = message.map_err(|e| Reject::new(Why::Invalid, e.what).id(e.id))?;
     let id = id_of(&message);
     checked(window, admitted, message, batched).map_err(|reject| reject.id(id))
 }
@@ -162,7 +168,7 @@ fn checked(
     admitted: Arc<Admitted>,
     message: Message,
     batched: bool,
-) -> Result<Decoded, Reject> {
+) -> Result<Box<Decoded>, Reject> {
     let (name, params) = match &message {
         Message::Request(request) => (request.method.as_str(), request.params.as_ref()),
         Message::Notification(note) => (note.method.as_str(), note.params.as_ref()),
@@ -174,7 +180,7 @@ fn checked(
         modern(window, &admitted, &message, &meta)?;
     }
     check_kind(&message, era)?;
-    Ok(Decoded { admitted, era, revision, message, meta, batched })
+    Ok(Box::new(Decoded { admitted, era, revision, message, meta, batched }))
 }
 
 /// Modern when `_meta` names a version or the header names a modern one; `initialize` without the
@@ -185,7 +191,7 @@ fn era_of(
     name: &str,
     meta: &Meta,
 ) -> Result<(Era, Option<Revision>), Reject> {
-    let named = header(&admitted.headers, VERSION_HEADER);
+    let named = header(&admitted.headers, &VERSION_HEADER);
     if meta.version.is_some() {
         return Ok((Era::Modern, Some(Revision::MODERN)));
     }
@@ -214,9 +220,9 @@ fn modern(window: Window<'_>, admitted: &Admitted, message: &Message, meta: &Met
     let http = matches!(admitted.via, Via::Http);
     if http {
         let (versions, methods, names) = (
-            values(&admitted.headers, VERSION_HEADER),
-            values(&admitted.headers, METHOD_HEADER),
-            values(&admitted.headers, NAME_HEADER),
+            values(&admitted.headers, &VERSION_HEADER),
+            values(&admitted.headers, &METHOD_HEADER),
+            values(&admitted.headers, &NAME_HEADER),
         );
         let received = mirror::Received { version: &versions, method: &methods, name: &names };
         let body = mirror::Body { version: meta.version.as_deref(), method: name, params, required };
@@ -311,10 +317,10 @@ fn unsupported(requested: &str, supported: &[Revision]) -> Reject {
 }
 
 /// The first value of a header, when it is text.
-pub fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
-fn values<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a [u8]> {
+fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> SmallVec<[&'a [u8]; 2]> {
     headers.get_all(name).iter().map(http::HeaderValue::as_bytes).collect()
 }

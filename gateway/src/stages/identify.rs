@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use auth::bearer::{self, BearerError};
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, HeaderName};
 use policies::select::TaskOffer;
 
 use crate::gate::Snapshot;
@@ -18,12 +18,12 @@ use crate::stages::decode::{self, Decoded};
 use crate::who::Who;
 
 /// The header that may name a task.
-pub const TASK_HEADER: &str = "tollgate-task";
+pub static TASK_HEADER: HeaderName = HeaderName::from_static("tollgate-task");
 
 /// A decoded message with its caller and task.
 pub struct Identified {
     /// The message.
-    pub decoded: Decoded,
+    pub decoded: Box<Decoded>,
     /// Whose it is, and under which task.
     pub party: Party,
 }
@@ -78,7 +78,7 @@ pub fn party(snap: &Snapshot, admitted: &Admitted, who: Arc<Who>) -> Result<Part
     let offer = TaskOffer {
         claim: who.claims().0,
         url: admitted.task.as_deref(),
-        header: decode::header(&admitted.headers, TASK_HEADER),
+        header: decode::header(&admitted.headers, &TASK_HEADER),
     };
     let door = Door { credentials: snap.keys.any(), http: admitted.via == Via::Http };
     match snap.profiles.admit(&who.caller, offer, door) {

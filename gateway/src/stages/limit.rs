@@ -163,12 +163,12 @@ impl Limits {
     pub async fn limit(
         &self,
         caller: Caller<'_>,
-        confirmed: Confirmed,
+        mut confirmed: Confirmed,
         place: Option<OwnedSemaphorePermit>,
         (ticket, now): (Ticket, SystemTime),
     ) -> Result<(Metered, Spending), Reject> {
         let place = place.ok_or_else(busy)?;
-        let (carry, ahead) = (confirmed.carry.clone(), confirmed.ahead.clone());
+        let (carry, ahead) = (confirmed.carry.take(), confirmed.ahead.take());
         let permitted = confirmed.into_permitted();
         let mut spending = Spending::new(Arc::clone(&self.limiter));
         let spec = &permitted.target().member.spec;
@@ -186,28 +186,25 @@ impl Limits {
                 }
             }
         }
-        if let Some(reserved) = self.reserve(caller, &permitted, ticket, now).await? {
-            spending.reserved(reserved);
+        let target = permitted.target();
+        let call = target.method == method::TOOLS_CALL;
+        let price = if call { target.member.spec.policy.price(&target.own).cloned() } else { None };
+        if !caller.party.profile.budgets.all.is_empty() || price.is_some() {
+            let what = (call, price.unwrap_or_default(), ticket, now);
+            // Boxed: what costs nothing does not carry what a reservation needs.
+            spending.reserved(Box::pin(self.reserve(caller.party, &caller.who(), what)).await?);
         }
         Ok((Metered { permitted, place, carry, ahead }, spending))
     }
 
     async fn reserve(
         &self,
-        caller: Caller<'_>,
-        permitted: &Permitted,
-        ticket: Ticket,
-        now: SystemTime,
-    ) -> Result<Option<Reserved>, Reject> {
-        let (profile, target) = (&caller.party.profile, permitted.target());
-        let call = target.method == method::TOOLS_CALL;
-        let price = if call { target.member.spec.policy.price(&target.own).cloned() } else { None };
-        if profile.budgets.all.is_empty() && price.is_none() {
-            return Ok(None);
-        }
-        let price = price.unwrap_or_default();
-        let now = self.now(now);
-        let mut lines = profile.budgets.lines(&caller.who(), now);
+        party: &Party,
+        who: &Who<'_>,
+        (call, price, ticket, now): (bool, Price, Ticket, SystemTime),
+    ) -> Result<Reserved, Reject> {
+        let (profile, now) = (&party.profile, self.now(now));
+        let mut lines = profile.budgets.lines(who, now);
         if !call {
             // What only tools cost bounds nothing else; the bytes of any result count.
             lines.retain(|line: &mut Line| line.unit == Unit::Bytes);
@@ -215,7 +212,7 @@ impl Limits {
         let bytes = profile.caps.map_or(0, |caps| u64::try_from(caps.bytes).unwrap_or(u64::MAX));
         let amounts = Amounts { usd: price.reservation(), calls: u64::from(call), bytes };
         if lines.is_empty() {
-            return Ok(Some(Reserved { ticket, price, amounts, day: None, drawn: Vec::new() }));
+            return Ok(Reserved { ticket, price, amounts, day: None, drawn: Vec::new() });
         }
         let day = Some(day(now).into());
         let what = Reservation { ticket: &ticket, lines: &lines, amounts: &amounts, now };
@@ -227,7 +224,7 @@ impl Limits {
                     let scope = profile.budgets.all.get(line.budget)?.scope;
                     Some(Drawn { line, scope, left: level.left })
                 });
-                Ok(Some(Reserved { drawn: drawn.collect(), day, ticket, price, amounts }))
+                Ok(Reserved { drawn: drawn.collect(), day, ticket, price, amounts })
             }
             Err(Refused::Unavailable(detail)) => Err(away(detail)),
             Err(Refused::Over(short)) => Err(match lines.get(short.0) {

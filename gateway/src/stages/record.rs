@@ -38,7 +38,6 @@ use crate::stages::limit::spending::{self, Fate, Spending};
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Where records go.
-#[derive(Clone)]
 pub struct Book {
     /// Counters.
     pub metrics: Arc<Metrics>,
@@ -54,12 +53,12 @@ pub struct Book {
 
 /// The record of one message in the making.
 pub struct Ledger {
-    book: Book,
+    book: Arc<Book>,
     /// The gateway's id of the call, UUIDv7.
     pub call_id: Arc<str>,
     started: Instant,
     /// The JSON-RPC method, if the specification knows it; else `other`.
-    pub method: String,
+    pub method: &'static str,
     /// The sender's era.
     pub era: Option<Era>,
     /// The server called, once known.
@@ -96,13 +95,15 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens the record of a message; its sender may not be known yet.
-    pub fn open(book: &Book, party: Option<&Party>) -> Ledger {
-        Ledger {
-            book: book.clone(),
-            call_id: Uuid::now_v7().to_string().into(),
+    /// Opens the record of a message; its sender may not be known yet. Boxed, because it goes from stage to stage.
+    pub fn open(book: &Arc<Book>, party: Option<&Party>) -> Box<Ledger> {
+        let mut call_id = Uuid::encode_buffer();
+        let call_id: &str = Uuid::now_v7().as_hyphenated().encode_lower(&mut call_id);
+        Box::new(Ledger {
+            book: Arc::clone(book),
+            call_id: call_id.into(),
             started: Instant::now(),
-            method: String::new(),
+            method: "",
             era: None,
             server: String::new(),
             name: String::new(),
@@ -127,7 +128,7 @@ impl Ledger {
             asked: false,
             reason: None,
             detail: None,
-        }
+        })
     }
 
     /// When the message came.
@@ -205,7 +206,7 @@ impl Ledger {
             who: &party.who,
             task: party.task(),
             run: self.run.as_deref(),
-            method: &self.method,
+            method: self.method,
             server: &self.server,
             name,
             traceparent: self.traceparent.as_deref(),
@@ -316,7 +317,7 @@ impl Ledger {
             target: "tollgate::request",
             call_id = &*self.call_id,
             span = &*self.ids.span,
-            method = &*self.method,
+            method = self.method,
             era = self.era.map_or("", Era::as_str),
             server = &*self.server,
             name = &*printable(&self.name),
@@ -343,10 +344,10 @@ fn unavailable(Unavailable(why): Unavailable) -> Reject {
 }
 
 /// The part of the task that decided, as a path below it; `open` when there are no tasks.
-fn rule(by: By) -> String {
+fn rule(by: By) -> Cow<'static, str> {
     match by.path().as_slice() {
         [] => "open".into(),
-        path => Path(path).to_string(),
+        path => Path(path).to_string().into(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use http::HeaderName;
 use mcp::entry::EntryKind;
 use mcp::era::Era;
 use mcp::json::{Key, ObjectWriter, Raw};
@@ -108,7 +109,7 @@ fn reached<'a>(catalog: &'a Catalog, party: &Party, id: &str) -> Option<&'a Arc<
 }
 
 /// The header that may name a run.
-pub const RUN_HEADER: &str = "tollgate-run";
+pub static RUN_HEADER: HeaderName = HeaderName::from_static("tollgate-run");
 /// The key in `_meta` that may name a run.
 const RUN_META: &str = "dev.tollgate/run";
 
@@ -119,7 +120,7 @@ const RUN_META: &str = "dev.tollgate/run";
 /// 400 for an id that is none; a weaker source never stands in for it.
 pub fn run(runs: &Runs, identified: &Identified, session: Option<&Session>) -> Result<Run, Reject> {
     let (who, decoded) = (&identified.party.who, &identified.decoded);
-    let mut lines = decoded.admitted.headers.get_all(RUN_HEADER).iter();
+    let mut lines = decoded.admitted.headers.get_all(&RUN_HEADER).iter();
     // Two lines and what is no text are no id.
     let header = match (lines.next(), lines.next()) {
         (None, _) => None,

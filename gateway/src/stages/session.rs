@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use mcp::era::{Era, Revision};
 use mcp::json::{ArrayWriter, ObjectWriter, Raw};
 use mcp::message::Message;
@@ -23,7 +23,7 @@ use crate::stages::identify::Identified;
 use crate::stages::route;
 
 /// The header that carries a legacy session id.
-pub const SESSION_HEADER: &str = "mcp-session-id";
+pub static SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// A message bound to its conversation.
 pub struct Bound {
@@ -102,7 +102,7 @@ pub fn check_batch(desk: &Desk<'_>, headers: &HeaderMap) -> Result<(), Reject> {
 /// As [`bind`].
 pub fn open(desk: &Desk<'_>, headers: &HeaderMap) -> Result<Session, Reject> {
     check_window(desk.legacy, desk.now)?;
-    let mut ids = headers.get_all(SESSION_HEADER).iter();
+    let mut ids = headers.get_all(&SESSION_HEADER).iter();
     let (Some(id), None) = (ids.next().and_then(|id| id.to_str().ok()), ids.next()) else {
         let reject = Reject::new(Why::NoSession, "Invalid request parameters");
         return Err(reject.detail("not exactly one Mcp-Session-Id header"));

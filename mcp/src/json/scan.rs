@@ -22,6 +22,18 @@ struct Frame {
     seen: Option<Seen>,
 }
 
+/// Members of the outermost object whose places are noted; no message has more.
+const TOP: usize = 8;
+
+/// Where the outermost object's members stand.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Top {
+    /// Keys and values, in their order.
+    pub(super) spans: SmallVec<[(Range<usize>, Range<usize>); TOP]>,
+    /// Whether these are all.
+    pub(super) whole: bool,
+}
+
 struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
@@ -29,10 +41,12 @@ struct Scanner<'a> {
     nodes: u32,
     frames: SmallVec<[Frame; 16]>,
     keys: SmallVec<[&'a [u8]; 32]>,
+    top: Top,
 }
 
-/// Proves `bytes` to be one JSON value; returns where it stands between surrounding whitespace.
-pub(super) fn check(bytes: &[u8], limits: &Limits) -> Result<Range<usize>, JsonError> {
+/// Proves `bytes` to be one JSON value; returns where it stands between surrounding whitespace, and where its members
+/// stand when it is an object.
+pub(super) fn check(bytes: &[u8], limits: &Limits) -> Result<(Range<usize>, Top), JsonError> {
     std::str::from_utf8(bytes).map_err(|error| JsonError { fault: Fault::Utf8, at: error.valid_up_to() })?;
     let mut scanner = Scanner {
         text: bytes,
@@ -41,6 +55,7 @@ pub(super) fn check(bytes: &[u8], limits: &Limits) -> Result<Range<usize>, JsonE
         nodes: limits.nodes,
         frames: SmallVec::new(),
         keys: SmallVec::new(),
+        top: Top::default(),
     };
     scanner.space();
     let start = scanner.at;
@@ -55,7 +70,7 @@ pub(super) fn check(bytes: &[u8], limits: &Limits) -> Result<Range<usize>, JsonE
     if scanner.at != bytes.len() {
         return Err(scanner.fault(Fault::Trailing));
     }
-    Ok(start..end)
+    Ok((start..end, scanner.top))
 }
 
 impl<'a> Scanner<'a> {
@@ -111,6 +126,7 @@ impl<'a> Scanner<'a> {
             self.at += 1;
             return Ok(false);
         }
+        self.top.whole |= object && self.frames.is_empty();
         self.frames.push(Frame { object, first_key: self.keys.len(), seen: None });
         if object {
             self.key()?;
@@ -124,6 +140,12 @@ impl<'a> Scanner<'a> {
         loop {
             let Some(frame) = self.frames.last() else { return Ok(true) };
             let (object, first_key) = (frame.object, frame.first_key);
+            if self.frames.len() == 1
+                && let Some((_, value)) = self.top.spans.last_mut()
+                && self.top.whole
+            {
+                value.end = self.at;
+            }
             self.space();
             match (self.peek(), object) {
                 (Some(b','), _) => {
@@ -164,6 +186,13 @@ impl<'a> Scanner<'a> {
             return self.syntax("expected ':'");
         }
         self.at += 1;
+        if self.frames.len() == 1 && self.top.whole {
+            self.space();
+            match self.top.spans.len() < TOP {
+                true => self.top.spans.push((quote..quote + body.len() + 2, self.at..self.at)),
+                false => self.top.whole = false,
+            }
+        }
         Ok(())
     }
 

@@ -266,3 +266,22 @@ fn array_edits_keep_every_other_byte() {
     assert_eq!(raw.edit_elements(|_| Edit::Replace(Raw::null())).as_str(), "[ null , null,null ]");
     assert_eq!(raw.edit_elements(|_| Edit::Keep).bytes().as_ptr(), raw.bytes().as_ptr());
 }
+
+#[test]
+fn the_places_that_a_check_notes_are_those_that_a_walk_finds() {
+    let many: String = (0..20).map(|n| format!("\"k{n}\": [{n}],")).collect();
+    for text in [
+        "{}",
+        "[{\"a\":1}]",
+        "7",
+        r#"{"a":1}"#,
+        " \n{ \"a\" : { \"b\" : [1, {\"c\":\"}\"}] } , \"\\u0064\":\"x\\\"\" , \"e\" : -1.5e3 } \t",
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{}}}"#,
+        &format!("{{{many}\"last\":null}}"),
+    ] {
+        let outer = Outer::parse(Bytes::from(text.to_owned()), &Limits::REQUEST).unwrap();
+        let places = |member: Member<'_>| (member.key().to_string(), member.value(), member.end());
+        let noted: Vec<_> = outer.members().map(places).collect();
+        assert_eq!(noted, outer.raw().view().map(places).collect::<Vec<_>>(), "{text}");
+    }
+}

@@ -39,9 +39,19 @@ impl ObjectWriter {
     }
 
     fn comma(&mut self) {
-        if self.out.len() > 1 {
+        // No value ends with an opening brace.
+        if self.out.last() != Some(&b'{') {
             self.out.push(b',');
         }
+    }
+
+    /// Adds a member that is an object, which `fill` writes.
+    pub fn object(&mut self, key: &str, fill: impl FnOnce(&mut Self)) -> &mut Self {
+        self.key(key);
+        self.out.push(b'{');
+        fill(self);
+        self.out.push(b'}');
+        self
     }
 
     /// Adds a member whose value is copied byte for byte.
@@ -77,15 +87,17 @@ impl ObjectWriter {
     /// Adds `units` of 10^-`digits` as an exact decimal without an exponent: `0`, `2`, `0.002`.
     pub fn decimal(&mut self, key: &str, units: u64, digits: u8) -> &mut Self {
         self.key(key);
-        let text = units.to_string();
+        let mut buffer = [0; MAX_DIGITS];
+        let text = spell(units, &mut buffer);
         let digits = usize::from(digits);
         let (whole, rest) = text.split_at(text.len().saturating_sub(digits));
-        self.out.extend_from_slice(if whole.is_empty() { b"0" } else { whole.as_bytes() });
-        let fraction = rest.trim_end_matches('0');
+        self.out.extend_from_slice(if whole.is_empty() { b"0" } else { whole });
+        let zeros = rest.iter().rev().take_while(|digit| **digit == b'0').count();
+        let fraction = rest.get(..rest.len().saturating_sub(zeros)).unwrap_or_default();
         if !fraction.is_empty() {
             self.out.push(b'.');
             self.out.extend(std::iter::repeat_n(b'0', digits.saturating_sub(text.len())));
-            self.out.extend_from_slice(fraction.as_bytes());
+            self.out.extend_from_slice(fraction);
         }
         self
     }
@@ -102,6 +114,23 @@ impl ObjectWriter {
         self.out.push(b'}');
         Raw::from_checked(Bytes::from(self.out))
     }
+}
+
+/// Digits of the largest number.
+const MAX_DIGITS: usize = 20;
+
+/// The decimal digits of a number.
+fn spell(mut number: u64, buffer: &mut [u8; MAX_DIGITS]) -> &[u8] {
+    let mut from = MAX_DIGITS;
+    for digit in buffer.iter_mut().rev() {
+        *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+        from -= 1;
+        if number == 0 {
+            break;
+        }
+    }
+    buffer.get(from..).unwrap_or_default()
 }
 
 /// Writes one array on one line.

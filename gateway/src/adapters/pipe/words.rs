@@ -2,7 +2,7 @@
 //! to a server's own requests, cancellations. Nothing that did not parse whole is ever handed on.
 
 use bytes::Bytes;
-use mcp::json::{Limits, ObjectWriter, Raw};
+use mcp::json::{Limits, ObjectWriter, Outer, Raw};
 use mcp::message::{self, Id, Request, RpcError};
 use mcp::{code, meta, method};
 
@@ -12,21 +12,21 @@ use crate::ports::upstream::{Change, Fault, FaultKind};
 const INLINE: usize = 256 << 10;
 
 /// Parses one JSON document strictly.
-pub(crate) async fn parse(bytes: Bytes) -> Result<Raw, Fault> {
+async fn parse(bytes: Bytes) -> Result<Outer, Fault> {
     let parsed = if bytes.len() > INLINE {
-        tokio::task::spawn_blocking(move || Raw::parse(bytes, &Limits::ANSWER))
+        tokio::task::spawn_blocking(move || Outer::parse(bytes, &Limits::ANSWER))
             .await
             .map_err(|_| Fault::late(FaultKind::Dropped, "the gateway is ending"))?
     } else {
-        Raw::parse(bytes, &Limits::ANSWER)
+        Outer::parse(bytes, &Limits::ANSWER)
     };
     parsed.map_err(|e| broken(format!("not JSON: {e}")))
 }
 
 /// The one JSON-RPC message that `bytes` hold.
 pub(crate) async fn message(bytes: Bytes) -> Result<message::Message, Fault> {
-    let raw = parse(bytes).await?;
-    message::decode(&raw).map_err(|e| broken(format!("not a JSON-RPC message: {}", e.what)))
+    let outer = parse(bytes).await?;
+    message::decode_outer(&outer).map_err(|e| broken(format!("not a JSON-RPC message: {}", e.what)))
 }
 
 /// A server that broke the protocol. `detail` holds nothing of what it sent.

@@ -6,7 +6,6 @@ use std::fmt::{self, Debug, Write};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -20,7 +19,7 @@ where
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         out.write_str("{\"timestamp\":\"")?;
-        SystemTime.format_time(&mut out)?;
+        out.write_str(&super::stamp())?;
         write!(out, "\",\"level\":\"{}\"", event.metadata().level())?;
         let mut fields = Fields { out: &mut out, result: Ok(()) };
         event.record(&mut fields);

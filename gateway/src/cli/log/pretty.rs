@@ -6,11 +6,10 @@ use std::fmt::{self, Debug};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// `2026-11-30T12:00:00.000000Z  INFO target: message name=value`.
+/// `2026-11-30T12:00:00.000Z  INFO target: message name=value`.
 pub(super) struct Pretty;
 
 impl<S, N> FormatEvent<S, N> for Pretty
@@ -19,7 +18,7 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        SystemTime.format_time(&mut out)?;
+        out.write_str(&super::stamp())?;
         let (colour, word) = level(*event.metadata().level());
         match out.has_ansi_escapes() {
             true => write!(out, "\u{1b}[{colour}m{word}\u{1b}[0m")?,

@@ -89,7 +89,7 @@ impl Facts<'_> {
             }
         }
         if let Some(notice) = self.notice {
-            out.raw("budget", &budget(notice));
+            out.object("budget", |out| budget(notice, out));
         }
         Ok(out.finish())
     }
@@ -101,14 +101,12 @@ impl Facts<'_> {
     }
 }
 
-fn budget(notice: &Notice) -> Raw {
-    let mut out = ObjectWriter::new();
+fn budget(notice: &Notice, out: &mut ObjectWriter) {
     out.string("name", &notice.name).decimal("spent_ratio", notice.spent, 3);
     match &notice.renews {
         Some(at) => out.string("renews", at),
         None => out.raw("renews", &Raw::null()),
     };
-    out.finish()
 }
 
 impl Ledger {
@@ -190,21 +188,16 @@ impl Outlook {
 impl Dress {
     /// The message with this result, whose bytes are copied once and stay as they are.
     pub fn result(&self, id: &Id, result: &Raw, meta: Meta) -> Bytes {
-        let none = Raw::empty_object();
         let beside = match (&self.meter, self.placement) {
-            (Some(meter), Some(Placement::Result)) => {
-                let mut out = ObjectWriter::with_capacity(meter.len() + 16);
-                out.raw(METER, meter);
-                out.finish()
-            }
-            _ => none.clone(),
+            (Some(meter), Some(Placement::Result)) => Some((METER, meter)),
+            _ => None,
         };
         let inside = match self.placement {
-            None | Some(Placement::Off) => none,
+            None | Some(Placement::Off) => Raw::empty_object(),
             Some(Placement::Result) => self.inside(None),
             Some(Placement::Meta) => self.inside(self.meter.as_ref()),
         };
-        dress::result(id, result, meta, &beside, &inside)
+        dress::result(id, result, meta, beside, &inside)
     }
 
     fn inside(&self, meter: Option<&Raw>) -> Raw {
@@ -213,9 +206,9 @@ impl Dress {
             out.raw(METER_META, meter);
         }
         if let Some(Receipt { log, seq, leaf }) = &self.receipt {
-            let mut receipt = ObjectWriter::with_capacity(192);
-            receipt.string("log", log).decimal("seq", *seq, 0).string("leaf", &hex(leaf));
-            out.raw(RECEIPT, &receipt.finish());
+            out.object(RECEIPT, |out| {
+                out.string("log", log).decimal("seq", *seq, 0).string("leaf", &hex(leaf));
+            });
         }
         if let Some(span) = &self.span {
             out.string(SPAN, span);

@@ -128,7 +128,7 @@ impl Ledger {
                 None => server.named(self.own_name()).ended(server, task, end),
             }
         } else {
-            metrics.request(&self.method, server, outcome);
+            metrics.request(self.method, server, outcome);
         }
         match (ending, self.reason) {
             // Before anything was sent: its lists could not be read.
@@ -200,7 +200,7 @@ impl Ledger {
         Finished {
             span: self.server_span(&trace),
             parent: self.traceparent.as_deref().and_then(Parent::parse).map(|parent| parent.span.to_owned()),
-            method: self.method.clone(),
+            method: self.method.to_owned(),
             subject: self.subject(&self.name, traced.listed),
             id: traced.id.clone(),
             revision: traced.revision,
@@ -223,7 +223,7 @@ impl Ledger {
 
     fn subject(&self, name: &str, listed: bool) -> Option<Subject> {
         let name = || cut(name);
-        match self.method.as_str() {
+        match self.method {
             _ if self.name.is_empty() => None,
             method::TOOLS_CALL => Some(Subject::Tool { name: name(), listed }),
             method::PROMPTS_GET => Some(Subject::Prompt { name: name(), listed }),
