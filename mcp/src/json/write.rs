@@ -39,9 +39,19 @@ impl ObjectWriter {
     }
 
     fn comma(&mut self) {
-        if self.out.len() > 1 {
+        // What ends in an opening brace is an object without members so far: this one, or the one inside it.
+        if self.out.last() != Some(&b'{') {
             self.out.push(b',');
         }
+    }
+
+    /// Adds an object whose members `fill` adds, without a buffer of its own.
+    pub fn object(&mut self, key: &str, fill: impl FnOnce(&mut Self)) -> &mut Self {
+        self.key(key);
+        self.out.push(b'{');
+        fill(self);
+        self.out.push(b'}');
+        self
     }
 
     /// Adds a member whose value is copied byte for byte.
