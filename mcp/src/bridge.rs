@@ -1,9 +1,11 @@
 //! Results, errors and params between the eras: adds what one demands, takes away what the other does not know. Keeps
 //! every other byte, and carries neither gateway facts that a server made up nor protocol fields of another hop.
 
+use bytes::Bytes;
+
 use crate::era::Era;
 use crate::json::{Edit, Key, Member, ObjectWriter, Raw};
-use crate::message::RpcError;
+use crate::message::{self, Id, RpcError};
 use crate::{code, meta, method};
 
 #[cfg(test)]
@@ -199,65 +201,87 @@ fn printable(message: String) -> String {
 }
 
 /// What goes into `_meta` towards a server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct ServerMeta<'a> {
     /// The revision agreed with the server (modern servers are told).
     pub version: &'a str,
     /// The client's own `clientInfo` (modern servers).
-    pub client_info: Option<Raw>,
+    pub client_info: Option<&'a Raw>,
     /// The client's capabilities, narrowed (modern servers).
-    pub client_capabilities: Raw,
+    pub client_capabilities: &'a Raw,
     /// The log level the client asked for (modern servers; legacy ones have `logging/setLevel`).
-    pub log_level: Option<Raw>,
+    pub log_level: Option<&'a Raw>,
     /// The gateway's own progress token.
-    pub progress_token: Option<Raw>,
+    pub progress_token: Option<&'a Raw>,
     /// Members passed through. Protocol fields and gateway keys among them are left out.
-    pub rest: Vec<(Key, Raw)>,
+    pub rest: &'a [(Key, Raw)],
+    /// Texts that are added last: the gateway's own trace context.
+    pub added: &'a [(&'a str, &'a str)],
 }
 
-/// The params for a server of this era: `params` byte for byte, and a `_meta` made anew. Legacy servers get no `_meta`
+/// A request to a server of this era: `params` byte for byte, and a `_meta` made anew. Legacy servers get no `_meta`
 /// when it would be empty.
-pub fn server_params(server: Era, params: &[(Key, Raw)], meta: &ServerMeta<'_>) -> Raw {
-    let size = params.iter().map(|(key, value)| key.raw().len() + value.len() + 2).sum::<usize>();
-    let mut out = ObjectWriter::with_capacity(size + 512);
+pub fn server_request(
+    server: Era,
+    (id, method): (&Id, &str),
+    params: &[(Key, Raw)],
+    meta: &ServerMeta<'_>,
+) -> Bytes {
+    let mut out = message::envelope(method.len() + 24 + params_size(params, meta));
+    out.raw("id", id.text()).string("method", method);
+    out.object("params", |out| write_params(out, server, params, meta));
+    out.finish().into_bytes()
+}
+
+/// Bytes that the params take, never much fewer.
+fn params_size(params: &[(Key, Raw)], meta: &ServerMeta<'_>) -> usize {
+    let member = |(key, value): &(Key, Raw)| key.raw().len() + value.len() + 2;
+    let added: usize = meta.added.iter().map(|(key, value)| key.len() + value.len() + 6).sum();
+    let given = meta.client_capabilities.len() + meta.client_info.map_or(0, Raw::len);
+    // The keys of a modern server's `_meta` and its short values.
+    params.iter().chain(meta.rest).map(member).sum::<usize>() + added + given + 256
+}
+
+fn write_params(out: &mut ObjectWriter, server: Era, params: &[(Key, Raw)], meta: &ServerMeta<'_>) {
     for (key, value) in params {
         if key != "_meta" {
             out.raw_key(key, value);
         }
     }
-    let fields = server_meta(server, meta);
-    if server == Era::Modern || fields != Raw::empty_object() {
-        out.raw("_meta", &fields);
+    let empty = server == Era::Legacy
+        && meta.progress_token.is_none()
+        && meta.added.is_empty()
+        && !meta.rest.iter().any(|(key, _)| passes(key));
+    if !empty {
+        out.object("_meta", |out| write_meta(out, server, meta));
     }
-    out.finish()
 }
 
-fn server_meta(server: Era, meta: &ServerMeta<'_>) -> Raw {
-    let mut out = ObjectWriter::with_capacity(384);
+fn write_meta(out: &mut ObjectWriter, server: Era, meta: &ServerMeta<'_>) {
     if server == Era::Modern {
         out.string(meta::VERSION, meta.version);
-        if let Some(info) = &meta.client_info {
+        if let Some(info) = meta.client_info {
             out.raw(meta::CLIENT_INFO, info);
         }
-        out.raw(meta::CLIENT_CAPABILITIES, &meta.client_capabilities);
-        if let Some(level) = &meta.log_level {
+        out.raw(meta::CLIENT_CAPABILITIES, meta.client_capabilities);
+        if let Some(level) = meta.log_level {
             out.raw(meta::LOG_LEVEL, level);
         }
     }
-    if let Some(token) = &meta.progress_token {
+    if let Some(token) = meta.progress_token {
         out.raw(meta::PROGRESS_TOKEN, token);
     }
-    for (key, value) in &meta.rest {
-        let made_here = [
-            meta::VERSION,
-            meta::CLIENT_INFO,
-            meta::CLIENT_CAPABILITIES,
-            meta::LOG_LEVEL,
-            meta::PROGRESS_TOKEN,
-        ];
-        if !made_here.contains(&key.as_str()) && !key.starts_with(meta::OWN_PREFIX) {
-            out.raw_key(key, value);
-        }
+    for (key, value) in meta.rest.iter().filter(|(key, _)| passes(key)) {
+        out.raw_key(key, value);
     }
-    out.finish()
+    for (key, value) in meta.added {
+        out.string(key, value);
+    }
+}
+
+/// Whether a member of a client's `_meta` goes on: not what is made here, and nothing that speaks to the gateway.
+fn passes(key: &Key) -> bool {
+    let made_here =
+        [meta::VERSION, meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES, meta::LOG_LEVEL, meta::PROGRESS_TOKEN];
+    !made_here.contains(&key.as_str()) && !key.starts_with(meta::OWN_PREFIX)
 }

@@ -67,6 +67,11 @@ impl Id {
         self.raw.clone()
     }
 
+    /// The same, looked at.
+    pub fn text(&self) -> &Raw {
+        &self.raw
+    }
+
     /// The number of an integer id.
     pub fn number(&self) -> Option<i64> {
         match self.value {
@@ -317,7 +322,8 @@ fn decode_members<'a>(
     message.map_err(|what| fail(id, what))
 }
 
-fn envelope(capacity: usize) -> ObjectWriter {
+/// The beginning of a message, with room for so many bytes of the rest.
+pub(crate) fn envelope(capacity: usize) -> ObjectWriter {
     let mut out = ObjectWriter::with_capacity(capacity + 96);
     out.string("jsonrpc", "2.0");
     out

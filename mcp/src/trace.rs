@@ -52,10 +52,20 @@ impl<'a> Parent<'a> {
     }
 }
 
-impl std::fmt::Display for Parent<'_> {
-    /// Version 00.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "00-{}-{}-{:02x}", self.trace, self.span, self.flags)
+impl Parent<'_> {
+    /// In version 00, as it is sent.
+    pub fn text(&self) -> String {
+        const HEX: [char; 16] =
+            ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+        let mut out = String::with_capacity(55);
+        out.push_str("00-");
+        out.push_str(self.trace);
+        out.push('-');
+        out.push_str(self.span);
+        out.push('-');
+        let digits = [self.flags >> 4, self.flags & 0xf];
+        out.extend(digits.iter().filter_map(|digit| HEX.get(usize::from(*digit))));
+        out
     }
 }
 
@@ -102,25 +112,26 @@ fn is_state(member: &str) -> bool {
 
 /// A baggage of ours with the caller's after it: of that what is valid, is not under a name of ours and fits.
 pub fn baggage(own: &[(&str, &str)], callers: &str) -> String {
-    let mut out = String::with_capacity(128);
+    let mut out = String::with_capacity(128 + callers.len().min(MAX_BAGGAGE.0));
     let mut count = 0_usize;
-    let mut add = |member: &str, out: &mut String| {
+    let mut add = |parts: &[&str], out: &mut String| {
         let comma = usize::from(!out.is_empty());
-        if count < MAX_BAGGAGE.1 && out.len() + comma + member.len() <= MAX_BAGGAGE.0 {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if count < MAX_BAGGAGE.1 && out.len() + comma + length <= MAX_BAGGAGE.0 {
             out.push_str(if comma == 1 { "," } else { "" });
-            out.push_str(member);
+            out.extend(parts.iter().copied());
             count += 1;
         }
     };
     for (key, value) in own {
-        add(&format!("{key}={value}"), &mut out);
+        add(&[key, "=", value], &mut out);
     }
     // What is longer than twice the limit is not gone through.
-    if callers.len() <= 2 * MAX_BAGGAGE.0 {
+    if !callers.is_empty() && callers.len() <= 2 * MAX_BAGGAGE.0 {
         for member in callers.split(',').map(|one| one.trim_matches([' ', '\t'])) {
             let key = member_key(member);
             if key.is_some_and(|key| own.iter().all(|(ours, _)| *ours != key)) {
-                add(member, &mut out);
+                add(&[member], &mut out);
             }
         }
     }
@@ -158,7 +169,7 @@ mod tests {
 
     #[test]
     fn only_a_valid_traceparent_names_a_trace() {
-        let read = |text: &str| Parent::parse(text).map(|parent| parent.to_string());
+        let read = |text: &str| Parent::parse(text).map(|parent| parent.text());
         let good = format!("00-{TRACE}-00f067aa0ba902b7-01");
         assert_eq!(read(&good), Some(good.clone()));
         assert_eq!(read(&format!("01-{TRACE}-00f067aa0ba902b7-ff-more")), Some(good.replace("-01", "-03")));

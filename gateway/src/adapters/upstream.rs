@@ -10,6 +10,7 @@ mod core;
 mod flight;
 mod greet;
 mod handshake;
+mod heads;
 mod http;
 mod level;
 mod logs;
@@ -97,7 +98,7 @@ impl ServerClient {
 
 #[async_trait]
 impl Upstream for ServerClient {
-    async fn call(&self, call: Call) -> Result<Events, Fault> {
+    async fn call(self: Arc<Self>, call: Arc<Call>) -> Result<Events, Fault> {
         self.core.running()?;
         match &self.side {
             Side::Http(side) => side.call(&call).await,

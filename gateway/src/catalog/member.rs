@@ -252,7 +252,7 @@ impl Member {
         };
         let lists = &self.shared.lists;
         let read = if facts.capabilities.get(capability).is_some() {
-            reader::read(&*self.upstream, kind, client, lists, self.spec.timeouts.lists).await?
+            reader::read(&self.upstream, kind, client, lists, self.spec.timeouts.lists).await?
         } else {
             reader::Read::default()
         };

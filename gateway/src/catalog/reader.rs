@@ -2,6 +2,7 @@
 //! a cursor that comes twice ends the list. What was read until a bound is kept and the cut is said.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -37,7 +38,7 @@ pub(super) struct Read {
 /// # Errors
 /// The server's failure; nothing of a list that broke off is used.
 pub(super) async fn read(
-    upstream: &dyn Upstream,
+    upstream: &Arc<dyn Upstream>,
     kind: EntryKind,
     client: &Client,
     bounds: &Lists,
@@ -105,8 +106,8 @@ fn request(kind: EntryKind, client: &Client, cursor: Option<Raw>, bounds: &Lists
 }
 
 /// One page; None when the server does not have such lists at all.
-async fn one_page(upstream: &dyn Upstream, call: Call) -> Result<Option<Raw>, Fault> {
-    let mut events = upstream.call(call).await?;
+async fn one_page(upstream: &Arc<dyn Upstream>, call: Call) -> Result<Option<Raw>, Fault> {
+    let mut events = Arc::clone(upstream).call(Arc::new(call)).await?;
     while let Some(event) = events.next().await {
         let Event::Done(answer) = event? else { continue };
         return match answer.outcome {

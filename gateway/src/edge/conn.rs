@@ -23,6 +23,9 @@ use tokio::net::TcpStream;
 /// Output held back at most before it is written without a flush.
 const GATHER: usize = 16 * 1024;
 
+/// Room made for what is held, at first. Pingora writes a header out of a buffer of the same size.
+const FIRST: usize = 4 * 1024;
+
 /// Slices taken from one vectored write; a partial write is always allowed.
 const SLICES: usize = 8;
 
@@ -120,6 +123,10 @@ impl AsyncWrite for Conn {
         let this = self.get_mut();
         let offered: usize = bufs.iter().map(|b| b.len()).sum();
         if this.held.len().saturating_add(offered) <= GATHER {
+            if this.held.capacity() == 0 {
+                // The header comes first, and a body behind it: room for both where the body is the usual one.
+                this.held.reserve(offered.max(FIRST));
+            }
             for buf in bufs {
                 this.held.extend_from_slice(buf);
             }

@@ -13,19 +13,21 @@ use super::Limits;
 use super::line::Line;
 use crate::wire::Head;
 
-/// Fields that belong to one connection (RFC 9110 §7.6.1): the handler never sees them, and `Upgrade` is
-/// ignored.
-static HOP: [HeaderName; 9] = [
-    header::CONNECTION,
-    header::UPGRADE,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::PROXY_AUTHORIZATION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    HeaderName::from_static("http2-settings"),
-];
+/// Whether a field belongs to one connection (RFC 9110 §7.6.1): the handler never sees it, and `Upgrade` is ignored.
+fn is_hop(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "upgrade"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "proxy-authorization"
+            | "keep-alive"
+            | "proxy-connection"
+            | "http2-settings"
+    )
+}
 
 /// What the edge itself needs of a header, after the header has gone to the handler.
 #[derive(Clone, Copy, Debug)]
@@ -79,11 +81,9 @@ pub(super) fn take(
     let mut parts = replace(session);
     check_size(&parts.headers, version_h2, limits)?;
     host(&mut parts)?;
-    one_framing(&parts.headers)?;
-    let framing = framing(&parts);
+    let framing = framing(&parts)?;
     // Looked for among the few that came: each removal would hash its name, and hardly any is there.
-    let present = |name: &HeaderName| parts.headers.keys().any(|key| key == name);
-    let found: SmallVec<[&HeaderName; 4]> = HOP.iter().filter(|name| present(name)).collect();
+    let found: SmallVec<[HeaderName; 2]> = parts.headers.keys().filter(|key| is_hop(key)).cloned().collect();
     for name in found {
         parts.headers.remove(name);
     }
@@ -99,19 +99,6 @@ pub(super) fn take(
         certificate: from.certificate.clone(),
     };
     Ok((head, framing))
-}
-
-/// Exactly one length, or the one coding `chunked`. RFC 9112 §6.3 lets a recipient fold equal lengths and §6.1 names
-/// more codings; what two parsers could read in two ways is refused here.
-fn one_framing(headers: &HeaderMap) -> Result<(), StatusCode> {
-    let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
-    let length = lengths.next().is_none_or(|value| value.as_bytes().iter().all(u8::is_ascii_digit));
-    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
-    let coding = codings.next().is_none_or(|value| value.as_bytes().eq_ignore_ascii_case(b"chunked"));
-    match length && coding && lengths.next().is_none() && codings.next().is_none() {
-        true => Ok(()),
-        false => Err(StatusCode::BAD_REQUEST),
-    }
 }
 
 /// Leaves Pingora a header with what it still looks at (method and version) and takes the rest. Without the
@@ -135,7 +122,9 @@ fn has_bare_line_feed(raw: &[u8]) -> bool {
 /// this one.
 fn target(raw: &[u8]) -> Result<(String, Option<String>), StatusCode> {
     let text = std::str::from_utf8(raw).map_err(|_| StatusCode::BAD_REQUEST)?;
-    let text = match text.split_once("://") {
+    // Nearly all begin with a slash, and no scheme does.
+    let parts = if text.starts_with('/') { None } else { text.split_once("://") };
+    let text = match parts {
         Some((scheme, rest)) if is_http(scheme) => {
             match rest.find(['/', '?']).and_then(|at| rest.get(at..)) {
                 Some(path) if path.starts_with('/') => path,
@@ -182,14 +171,38 @@ fn host(parts: &mut request::Parts) -> Result<(), StatusCode> {
     }
 }
 
-fn framing(parts: &request::Parts) -> Framing {
-    let chunked = parts.headers.contains_key(header::TRANSFER_ENCODING);
-    // Pingora has validated it; identical repetitions may be folded into one field.
-    let declared = parts.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok());
-    let declared = declared.and_then(|v| v.split(',').next()).and_then(|v| v.trim().parse().ok());
+/// Exactly one length, or the one coding `chunked`. RFC 9112 §6.3 lets a recipient fold equal lengths and §6.1 names
+/// more codings; what two parsers could read in two ways is refused here.
+fn framing(parts: &request::Parts) -> Result<Framing, StatusCode> {
+    let (mut length, mut coding, mut expect) = (None, None, None);
+    // One walk over all fields: to look each of them up costs a hash.
+    for (name, value) in &parts.headers {
+        let before = match *name {
+            header::CONTENT_LENGTH => length.replace(value),
+            header::TRANSFER_ENCODING => coding.replace(value),
+            header::EXPECT => {
+                expect = expect.or(Some(value));
+                None
+            }
+            _ => None,
+        };
+        if before.is_some() {
+            return Err(StatusCode::BAD_REQUEST);
+        }
+    }
+    let digits = |value: &HeaderValue| value.as_bytes().iter().all(u8::is_ascii_digit);
+    let chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if !(length.is_none_or(digits) && coding.is_none_or(chunked)) {
+        return Err(StatusCode::BAD_REQUEST);
+    }
+    // Pingora has validated it.
+    let declared = length.and_then(|value| value.to_str().ok()?.parse().ok());
     let http10 = parts.version == Version::HTTP_10;
-    let expect = parts.headers.get(header::EXPECT);
-    let expects = !http10 && expect.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"100-continue"));
-    let head_only = parts.method == Method::HEAD;
-    Framing { declared: declared.filter(|_| !chunked), expects, http10, head_only }
+    let waits = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
+    Ok(Framing {
+        declared: declared.filter(|_| coding.is_none()),
+        expects: !http10 && expect.is_some_and(waits),
+        http10,
+        head_only: parts.method == Method::HEAD,
+    })
 }

@@ -2,13 +2,14 @@
 //! does not know what the requests are about.
 
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use http::StatusCode;
 use pingora_core::ErrorType;
 use pingora_core::protocols::Stream;
 use pingora_core::protocols::http::ServerSession;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::conn::Knobs;
 use super::exchange::{Ending, exchange};
@@ -21,15 +22,22 @@ use crate::wire::Full;
 pub(super) async fn serve(mut line: Box<Line>, peer: SocketAddr, shared: &Arc<Shared>) {
     let limits = &shared.limits;
     let mut served = 0u32;
+    // Both stay over all requests, so that none has to put them up and take them down. A token of its own: the shared
+    // one's lock would be asked for by every request of every connection.
+    let stopping = shared.shutdown.child_token();
+    let mut stopped = pin!(stopping.cancelled());
+    let mut timer = pin!(sleep(limits.header_time));
     loop {
-        let wait = if served == 0 { limits.header_time } else { limits.idle };
         if !line.has_ahead() {
+            let wait = if served == 0 { limits.header_time } else { limits.idle };
+            let until = Instant::now() + wait;
             let filled = tokio::select! {
                 biased;
-                filled = timeout(wait, line.fill()) => filled,
-                () = shared.shutdown.cancelled() => return,
+                filled = line.fill() => filled,
+                () = stopped.as_mut() => return,
+                () = over(timer.as_mut(), until) => return,
             };
-            if !matches!(filled, Ok(Ok(n)) if n > 0) {
+            if !matches!(filled, Ok(n) if n > 0) {
                 return;
             }
         }
@@ -40,6 +48,21 @@ pub(super) async fn serve(mut line: Box<Line>, peer: SocketAddr, shared: &Arc<Sh
             Some(again) => line = again,
             None => return,
         }
+    }
+}
+
+/// Waits until `until` with a timer that may have been set for another time: it is set anew only when it has run out,
+/// which it hardly ever does on a busy connection.
+async fn over(mut timer: Pin<&mut Sleep>, until: Instant) {
+    if timer.deadline() > until {
+        timer.as_mut().reset(until);
+    }
+    loop {
+        timer.as_mut().await;
+        if timer.deadline() >= until {
+            return;
+        }
+        timer.as_mut().reset(until);
     }
 }
 

@@ -119,11 +119,13 @@ fn take(tcp: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
     // Counted here and not in the task: a burst must not pass the check before the first task runs.
     shared.counters.connections.fetch_add(1, Ordering::Relaxed);
     let tasks = shared.tasks.clone();
+    // Of its own: each time that the connection is looked at asks for the token's lock.
+    let kill = shared.kill.child_token();
     tasks.spawn(async move {
         let _held = Held(&shared.counters.connections);
         tokio::select! {
             biased;
-            () = shared.kill.cancelled() => {}
+            () = kill.cancelled() => {}
             () = connection(tcp, peer, &shared) => {}
         }
     });

@@ -8,6 +8,7 @@ use futures_util::{FutureExt, StreamExt};
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use pingora_core::protocols::http::ServerSession;
+use smallvec::SmallVec;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -21,8 +22,12 @@ use crate::wire::{Full, StreamReply};
 const PIECE: usize = 64 * 1024;
 
 /// Framing is the edge's own: none of these is taken from a reply.
-const FRAMING: [HeaderName; 5] =
-    [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION, header::UPGRADE, header::TRAILER];
+fn is_framing(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "content-length" | "transfer-encoding" | "connection" | "upgrade" | "trailer" | "keep-alive"
+    )
+}
 
 /// Why an answer ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +78,9 @@ impl<'a> Writer<'a> {
         }
         let skip = bodyless || self.head_only;
         let body = if skip { Bytes::new() } else { full.body };
-        self.begin(full.status, headers).await?;
-        self.body(body, true, None).await
+        let now = Instant::now();
+        self.begin(full.status, headers, now).await?;
+        self.body(body, true, None, now).await
     }
 
     /// Sends a stream until it ends. Frames that are ready together leave together; otherwise each is flushed
@@ -90,7 +96,7 @@ impl<'a> Writer<'a> {
         }
         let mut ready = if self.head_only { None } else { frames.next().now_or_never() };
         self.cork(ready.is_some());
-        self.begin(status, headers).await?;
+        self.begin(status, headers, Instant::now()).await?;
         while !self.head_only {
             let frame = match ready.take() {
                 Some(frame) => frame,
@@ -103,33 +109,41 @@ impl<'a> Writer<'a> {
             let Some(frame) = frame else { break };
             ready = frames.next().now_or_never();
             self.cork(ready.is_some());
-            self.body(frame, false, end.as_ref().and_then(|end| end.at())).await?;
+            self.body(frame, false, end.as_ref().and_then(|end| end.at()), Instant::now()).await?;
         }
         self.cork(false);
         settle(timeout(self.time(0), self.session.finish_body()).await)
     }
 
-    async fn begin(&mut self, status: StatusCode, headers: HeaderMap) -> Result<(), Broken> {
+    /// `now`: the write's time runs from here.
+    async fn begin(&mut self, status: StatusCode, headers: HeaderMap, now: Instant) -> Result<(), Broken> {
         let (mut parts, ()) = Response::new(()).into_parts();
         parts.status = status;
         parts.headers = headers;
-        let time = self.time(0);
-        settle(timeout(time, self.session.write_response_header(Box::new(parts.into()))).await)
+        let by = now + self.time(0);
+        settle(timeout_at(by, self.session.write_response_header(Box::new(parts.into()))).await)
     }
 
     /// Writes a frame, or a whole body with `end`, piece by piece: each piece has the write deadline, all
-    /// together a longer one, and none goes on after `limit`.
-    async fn body(&mut self, mut body: Bytes, end: bool, limit: Option<Instant>) -> Result<(), Broken> {
-        let until = Instant::now() + self.time(body.len());
+    /// together from `now` a longer one, and none goes on after `limit`.
+    async fn body(
+        &mut self,
+        mut body: Bytes,
+        end: bool,
+        limit: Option<Instant>,
+        mut now: Instant,
+    ) -> Result<(), Broken> {
+        let until = now + self.time(body.len());
         let until = limit.map_or(until, |limit| until.min(limit));
         loop {
             let piece = body.split_to(body.len().min(PIECE));
             let last = body.is_empty();
-            let by = until.min(Instant::now() + self.limits.write_time);
+            let by = until.min(now + self.limits.write_time);
             settle(timeout_at(by, self.session.write_response_body(piece, end && last)).await)?;
             if last {
                 return Ok(());
             }
+            now = Instant::now();
         }
     }
 
@@ -158,10 +172,11 @@ fn settle(outcome: Result<pingora_core::Result<()>, Elapsed>) -> Result<(), Brok
 }
 
 fn strip(headers: &mut HeaderMap) {
-    for name in FRAMING {
+    // Hardly any reply has one, and each removal would hash its name.
+    let found: SmallVec<[HeaderName; 2]> = headers.keys().filter(|key| is_framing(key)).cloned().collect();
+    for name in found {
         headers.remove(name);
     }
-    headers.remove("keep-alive");
 }
 
 /// Counts a broken answer.

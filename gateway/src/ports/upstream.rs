@@ -158,11 +158,11 @@ pub struct Mirrored {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// `traceparent`: the gateway's span is the parent.
-    pub parent: Option<Box<str>>,
+    pub parent: Option<String>,
     /// `tracestate`.
-    pub state: Option<Box<str>>,
+    pub state: Option<String>,
     /// `baggage`.
-    pub baggage: Option<Box<str>>,
+    pub baggage: Option<String>,
 }
 
 impl Trace {
@@ -305,7 +305,7 @@ pub struct UpstreamStatus {
 #[async_trait]
 pub trait Upstream: Send + Sync {
     /// Sends one call; connects, probes the era and shakes hands as needed.
-    async fn call(&self, call: Call) -> Result<Events, Fault>;
+    async fn call(self: Arc<Self>, call: Arc<Call>) -> Result<Events, Fault>;
 
     /// What the server says of itself to this client; probes once and remembers.
     async fn facts(&self, client: &Client, session: &SessionKey) -> Result<Arc<Facts>, Fault>;

@@ -216,5 +216,5 @@ fn void(why: &str) -> Reject {
 /// Takes answers and states out of what goes to a server. Every question reaches its client with a state of ours, so
 /// what comes without one answers none yet, and what comes with one is put back once it was looked at.
 fn forget(permitted: &mut Permitted) {
-    permitted.params_mut().retain(|(key, _)| !matches!(&**key, RESPONSES | STATE));
+    permitted.params_mut().retain(|(key, _)| !(key.is(RESPONSES) || key.is(STATE)));
 }

@@ -65,7 +65,9 @@ pub fn times(target: &Target, profile: &Profile) -> (Duration, Duration) {
 /// A call under way. Dropping it cancels it at the server.
 pub struct Exchange {
     permitted: Permitted,
-    ask: Ask,
+    call: Arc<Call>,
+    /// See [`Ask::extra`].
+    extra: Vec<(String, String)>,
     state: State,
     /// Answers that the client gave before any question.
     ahead: Option<Raw>,
@@ -90,34 +92,51 @@ pub fn forward(metered: Metered, ask: Ask) -> Exchange {
     let Metered { permitted, place, ahead, .. } = metered;
     let (idle, total) = ask.times;
     let (now, end) = (Instant::now(), ask.started + total);
-    let state = State::Starting(start(&permitted, &ask));
+    let (call, extra) = call(&permitted, ask);
+    let call = Arc::new(call);
+    let state = State::Starting(start(&permitted, &call));
     let idle_until = now + idle;
-    Exchange { permitted, ask, state, ahead, idle, idle_until, end, repeated: false, _place: place }
+    Exchange { permitted, call, extra, state, ahead, idle, idle_until, end, repeated: false, _place: place }
 }
 
-fn start(permitted: &Permitted, ask: &Ask) -> Starting {
+fn call(permitted: &Permitted, ask: Ask) -> (Call, Vec<(String, String)>) {
     let target = permitted.target();
-    let arguments = target.arguments();
-    let entry = permitted.found().and_then(|found| found.entry());
-    let mut params = entry.map(|entry| entry.params.build(arguments)).unwrap_or_default();
-    let built = |name: &str| params.iter().any(|(ours, _)| ours.eq_ignore_ascii_case(name));
-    let extra: Vec<_> = ask.extra.iter().filter(|(name, _)| !built(name)).cloned().collect();
-    params.extend(extra);
     let call = Call {
         method: target.method,
         params: target.params.clone(),
-        meta: ask.meta.clone(),
-        trace: ask.trace.clone(),
-        client: ask.client.clone(),
-        log_level: ask.log_level.clone(),
+        meta: ask.meta,
+        trace: ask.trace,
+        client: ask.client,
+        log_level: ask.log_level,
         progress: ask.progress,
-        mirrored: Mirrored { name: method::mirrored_name(target.method).map(|_| target.own.clone()), params },
+        mirrored: Mirrored {
+            name: method::mirrored_name(target.method).map(|_| target.own.clone()),
+            params: mirrored(permitted, &ask.extra),
+        },
         session: ask.session,
         answer_bytes: target.member.spec.answer_bytes,
-        call_id: Arc::clone(&ask.call_id),
+        call_id: ask.call_id,
     };
-    let upstream = Arc::clone(&target.member.upstream);
-    Box::pin(async move { upstream.call(call).await })
+    (call, ask.extra)
+}
+
+/// The mirrored parameters, and what of the client's headers mirrors nothing that is declared.
+fn mirrored(permitted: &Permitted, extra: &[(String, String)]) -> Vec<(String, String)> {
+    let entry = permitted.found().and_then(|found| found.entry());
+    let arguments = permitted.target().arguments();
+    let mut params = entry.map(|entry| entry.params.build(arguments)).unwrap_or_default();
+    let built = params.len();
+    for (name, value) in extra {
+        let ours = params.iter().take(built).any(|(ours, _)| ours.eq_ignore_ascii_case(name));
+        if !ours {
+            params.push((name.clone(), value.clone()));
+        }
+    }
+    params
+}
+
+fn start(permitted: &Permitted, call: &Arc<Call>) -> Starting {
+    Arc::clone(&permitted.target().member.upstream).call(Arc::clone(call))
 }
 
 impl Exchange {
@@ -134,7 +153,7 @@ impl Exchange {
                 Ok(step) => step,
                 Err(_) if quiet < deadline => return Ok(None),
                 Err(_) => {
-                    self.permitted.target().member.upstream.overdue(&self.ask.client, &self.ask.session);
+                    self.permitted.target().member.upstream.overdue(&self.call.client, &self.call.session);
                     Err(Fault::late(FaultKind::Timeout, "a deadline of the call ran out"))
                 }
             };
@@ -142,11 +161,9 @@ impl Exchange {
                 Ok(Step::Again) => {}
                 Ok(Step::Reread(found)) => {
                     self.permitted.hold_to(found);
-                    self.state = State::Starting(start(&self.permitted, &self.ask));
+                    self.again();
                 }
-                Ok(Step::Event(Event::Done(answer))) if self.answered(&answer) => {
-                    self.state = State::Starting(start(&self.permitted, &self.ask));
-                }
+                Ok(Step::Event(Event::Done(answer))) if self.answered(&answer) => self.again(),
                 Ok(Step::Event(Event::Done(answer))) => match self.stale_headers(&answer) {
                     true => self.reread(),
                     false => {
@@ -168,6 +185,14 @@ impl Exchange {
         }
     }
 
+    /// Starts the call anew, with what is permitted by now.
+    fn again(&mut self) {
+        let call = Arc::make_mut(&mut self.call);
+        call.params.clone_from(&self.permitted.target().params);
+        call.mirrored.params = mirrored(&self.permitted, &self.extra);
+        self.state = State::Starting(start(&self.permitted, &self.call));
+    }
+
     /// A modern server that wants other mirrored headers than its list said has changed its schema and has not
     /// executed the call: the list is read anew and the call made once more (SEP-2243).
     fn stale_headers(&self, answer: &Answer) -> bool {
@@ -182,7 +207,7 @@ impl Exchange {
         let Some(responses) = self.ahead.take() else { return false };
         let asks = bridge::result_type(result) == ResultType::InputRequired;
         let Some(kept) =
-            asks.then(|| confirm::ahead(result, &responses, &self.ask.client.capabilities)).flatten()
+            asks.then(|| confirm::ahead(result, &responses, &self.call.client.capabilities)).flatten()
         else {
             return false;
         };
@@ -197,7 +222,7 @@ impl Exchange {
         self.repeated = true;
         let target = self.permitted.target();
         let (member, kind, own) = (Arc::clone(&target.member), target.kind, target.own.clone());
-        let client = self.ask.client.clone();
+        let client = self.call.client.clone();
         self.state = State::Rereading(Box::pin(async move {
             member.reread(kind, &client).await;
             member.find(kind, &client, Name::Own(&own)).await.ok().flatten()

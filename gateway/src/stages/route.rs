@@ -76,7 +76,7 @@ pub struct Target {
 impl Target {
     /// A member of its params.
     pub fn param(&self, name: &str) -> Option<&Raw> {
-        self.params.iter().find(|(key, _)| &**key == name).map(|(_, value)| value)
+        self.params.iter().find(|(key, _)| key.is(name)).map(|(_, value)| value)
     }
 
     /// The call's arguments, as they are sent.
@@ -127,7 +127,7 @@ pub fn run(runs: &Runs, identified: &Identified, session: Option<&Session>) -> R
         (Some(line), None) => Some(line.to_str().map(str::trim).unwrap_or_default()),
         (Some(_), Some(_)) => Some(""),
     };
-    let meta = decoded.meta.own.iter().find(|(key, _)| &**key == RUN_META);
+    let meta = decoded.meta.own.iter().find(|(key, _)| key.is(RUN_META));
     let meta = meta.map(|(_, value)| value.string().unwrap_or_default());
     let offer = RunOffer { claim: who.claims().1, header, meta: meta.as_deref() };
     if offer.claim.or(offer.header).or(offer.meta).is_some() {
@@ -223,10 +223,10 @@ impl Asking<'_> {
     fn call(&self, kind: EntryKind, method: &'static str) -> Result<Routed, Reject> {
         let member = kind.id_member();
         let mut params = self.members()?;
-        let name = params.iter().find(|(key, _)| &**key == member).and_then(|(_, value)| value.string());
+        let name = params.iter().find(|(key, _)| key.is(member)).and_then(|(_, value)| value.string());
         let name =
             name.ok_or_else(|| Reject::new(Why::Params, format!("params.{member} must be a string")))?;
-        if params.iter().any(|(key, value)| &**key == "arguments" && !value.is_object()) {
+        if params.iter().any(|(key, value)| key.is("arguments") && !value.is_object()) {
             return Err(Reject::new(Why::Params, "params.arguments must be an object"));
         }
         let (server, own) = self.locate(kind, &name)?;
@@ -262,7 +262,7 @@ impl Asking<'_> {
 
     /// `params` without `_meta`.
     fn members(&self) -> Result<Vec<(Key, Raw)>, Reject> {
-        let all = self.params.into_iter().flat_map(Raw::members).filter(|(key, _)| &**key != "_meta");
+        let all = self.params.into_iter().flat_map(Raw::members).filter(|(key, _)| !key.is("_meta"));
         let params: Vec<(Key, Raw)> = all.collect();
         match params.iter().find_map(|(key, _)| twin_of(key)) {
             None => Ok(params),
@@ -306,7 +306,7 @@ fn twin_of(key: &str) -> Option<&'static str> {
 
 /// Another value for a member that is there.
 fn put(params: &mut [(Key, Raw)], member: &str, value: &Raw) {
-    for (_, old) in params.iter_mut().filter(|(key, _)| &**key == member) {
+    for (_, old) in params.iter_mut().filter(|(key, _)| key.is(member)) {
         old.clone_from(value);
     }
 }

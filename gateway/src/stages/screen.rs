@@ -147,7 +147,7 @@ impl Screen {
         let token = self.token.clone()?;
         let mut out = ObjectWriter::with_capacity(params.len() + 64);
         out.raw("progressToken", &token);
-        for (key, value) in params.members().filter(|(key, _)| &**key != "progressToken") {
+        for (key, value) in params.members().filter(|(key, _)| !key.is("progressToken")) {
             out.raw_key(&key, &value);
         }
         Some(message::notification(method::PROGRESS, Some(&out.finish().single_line())))

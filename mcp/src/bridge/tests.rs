@@ -177,33 +177,46 @@ fn u3_error_messages_are_bounded_and_printable() {
 }
 
 #[test]
-fn params_for_servers_of_both_eras() {
+fn requests_to_servers_of_both_eras() {
     let params: Vec<(Key, Raw)> =
         raw(r#"{"name":"x","\u0061rguments":{"a": 1e400},"_meta":{"stale":1}}"#).members().collect();
+    let rest: Vec<(Key, Raw)> = raw(r#"{"other":"00","dev.tollgate/run":"r","progressToken":1,"io.modelcontextprotocol/protocolVersion":"x","io.modelcontextprotocol/ext":1}"#)
+        .members()
+        .collect();
+    let (info, capabilities, level, token) =
+        (raw(r#"{"name":"c"}"#), raw(r#"{"roots":{}}"#), raw("\"info\""), raw("7"));
     let mut meta = ServerMeta {
         version: "2026-07-28",
-        client_info: Some(raw(r#"{"name":"c"}"#)),
-        client_capabilities: raw(r#"{"roots":{}}"#),
-        log_level: Some(raw("\"info\"")),
-        progress_token: Some(raw("7")),
-        rest: raw(r#"{"traceparent":"00","dev.tollgate/run":"r","progressToken":1,"io.modelcontextprotocol/protocolVersion":"x","io.modelcontextprotocol/ext":1}"#)
-            .members()
-            .collect(),
+        client_info: Some(&info),
+        client_capabilities: &capabilities,
+        log_level: Some(&level),
+        progress_token: Some(&token),
+        rest: &rest,
+        added: &[("traceparent", "00")],
     };
-    assert_eq!(
-        server_params(Modern, &params, &meta).as_str(),
-        concat!(
-            r#"{"name":"x","\u0061rguments":{"a": 1e400},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
-            r#""io.modelcontextprotocol/clientInfo":{"name":"c"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}},"#,
-            r#""io.modelcontextprotocol/logLevel":"info","progressToken":7,"traceparent":"00","io.modelcontextprotocol/ext":1}}"#
-        )
+    let id = Id::from_number(3);
+    let made = |era, params: &[(Key, Raw)], meta: &ServerMeta<'_>| {
+        let text = server_request(era, (&id, "tools/call"), params, meta);
+        Raw::parse(text.clone(), &Limits::REQUEST).unwrap();
+        String::from_utf8(text.to_vec()).unwrap()
+    };
+    let head = r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":"#;
+    let modern = concat!(
+        r#"{"name":"x","\u0061rguments":{"a": 1e400},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+        r#""io.modelcontextprotocol/clientInfo":{"name":"c"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}},"#,
+        r#""io.modelcontextprotocol/logLevel":"info","progressToken":7,"other":"00","io.modelcontextprotocol/ext":1,"traceparent":"00"}}"#
     );
+    assert_eq!(made(Modern, &params, &meta), format!("{head}{modern}}}"));
+    let legacy = r#"{"name":"x","\u0061rguments":{"a": 1e400},"_meta":{"progressToken":7,"other":"00","io.modelcontextprotocol/ext":1,"traceparent":"00"}}"#;
+    assert_eq!(made(Legacy, &params, &meta), format!("{head}{legacy}}}"));
+    (meta.progress_token, meta.added) = (None, &[]);
     assert_eq!(
-        server_params(Legacy, &params, &meta).as_str(),
-        r#"{"name":"x","\u0061rguments":{"a": 1e400},"_meta":{"progressToken":7,"traceparent":"00","io.modelcontextprotocol/ext":1}}"#
+        made(Legacy, &[], &meta),
+        format!(r#"{head}{{"_meta":{{"other":"00","io.modelcontextprotocol/ext":1}}}}}}"#)
     );
-    (meta.progress_token, meta.rest) = (None, Vec::new());
-    assert_eq!(server_params(Legacy, &[], &meta).as_str(), "{}");
+    // What does not go on makes no `_meta`.
+    meta.rest = &rest[1..4];
+    assert_eq!(made(Legacy, &[], &meta), format!("{head}{{}}}}"));
 }
 
 #[test]

@@ -40,6 +40,14 @@ impl Key {
         &self.raw
     }
 
+    /// Whether the key's text is this: without a look at whether it is text.
+    pub fn is(&self, text: &str) -> bool {
+        match &self.plain {
+            Some(plain) => **plain == *text,
+            None => self.raw.get(1..self.raw.len().saturating_sub(1)) == Some(text.as_bytes()),
+        }
+    }
+
     /// The key's text.
     pub fn as_str(&self) -> &str {
         self.plain.as_deref().unwrap_or_else(|| body(&self.raw))
@@ -76,13 +84,13 @@ impl Eq for Key {}
 
 impl PartialEq<str> for Key {
     fn eq(&self, other: &str) -> bool {
-        self.as_str() == other
+        self.is(other)
     }
 }
 
 impl PartialEq<&str> for Key {
     fn eq(&self, other: &&str) -> bool {
-        self.as_str() == *other
+        self.is(other)
     }
 }
 

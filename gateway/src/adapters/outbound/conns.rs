@@ -85,18 +85,21 @@ struct Shelf {
 /// An HTTP/1.1 connection. Nothing happens on it unless [`Wire::poll`] is called.
 pub(in crate::adapters) struct Wire {
     sender: http1::SendRequest<Whole>,
-    conn: http1::Connection<Io, Whole>,
-    over: bool,
+    /// None when it is over.
+    conn: Option<http1::Connection<Io, Whole>>,
     _counted: Counted,
 }
 
 impl Wire {
     /// Lets the connection do what it can do now. Ready: it is of no more use.
     pub(in crate::adapters) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.over {
-            self.over = Pin::new(&mut self.conn).poll(cx).is_ready();
+        let Some(conn) = &mut self.conn else { return Poll::Ready(()) };
+        if Pin::new(conn).poll(cx).is_ready() {
+            // Whatever it holds but has not begun comes back to its sender.
+            self.conn = None;
+            return Poll::Ready(());
         }
-        if self.over { Poll::Ready(()) } else { Poll::Pending }
+        Poll::Pending
     }
 
     /// Whether another request can be sent: the server has not closed, and the last exchange is complete.
@@ -104,18 +107,21 @@ impl Wire {
         self.poll(&mut Context::from_waker(Waker::noop())).is_pending() && self.sender.is_ready()
     }
 
-    async fn exchange(
+    /// Sends a request. On a connection that the server has closed meanwhile it fails unsent.
+    fn exchange(
         &mut self,
         request: Request<Whole>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<Whole>>> {
-        let mut sending = pin!(self.sender.try_send_request(request));
-        poll_fn(|cx| {
-            if !self.over {
-                self.over = Pin::new(&mut self.conn).poll(cx).is_ready();
-            }
-            sending.as_mut().poll(cx)
-        })
-        .await
+    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Whole>>>> + Send {
+        let sending = self.sender.try_send_request(request);
+        async move {
+            let mut sending = pin!(sending);
+            poll_fn(|cx| {
+                // An end that is found here is in what is sent back: a request that was not begun comes with it.
+                let _ = self.poll(cx);
+                sending.as_mut().poll(cx)
+            })
+            .await
+        }
     }
 }
 
@@ -231,8 +237,10 @@ impl Conns {
             }
         }
         loop {
-            let (mut wire, since) = self.idle.lock().wires.pop()?;
-            if since.elapsed() < IDLE && wire.is_free() {
+            let (wire, since) = self.idle.lock().wires.pop()?;
+            // It was free when it was put here. That the server has closed it since is seen before the request is
+            // written, which then goes over another one.
+            if since.elapsed() < IDLE {
                 return Some(Fresh::Own(wire));
             }
         }
@@ -262,7 +270,7 @@ impl Conns {
         }
         let shaken = http1::Builder::new().handshake(io).await;
         let (sender, conn) = shaken.map_err(|e| unreachable(chain(&e)))?;
-        Ok(Fresh::Own(Box::new(Wire { sender, conn, over: false, _counted: Counted::new(&self.open) })))
+        Ok(Fresh::Own(Box::new(Wire { sender, conn: Some(conn), _counted: Counted::new(&self.open) })))
     }
 
     /// Opens an HTTP/2 connection for all requests. Of several that are opened at once one is kept.

@@ -5,9 +5,10 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use mcp::bridge::{self, ServerMeta};
 use mcp::era::{Era, Revision};
-use mcp::json::{Key, ObjectWriter, Raw};
+use mcp::json::{ObjectWriter, Raw};
 use mcp::message::{self, Id};
 use mcp::method;
+use smallvec::SmallVec;
 
 use crate::ports::upstream::{Call, Client};
 
@@ -24,24 +25,24 @@ impl Ticket {
     }
 
     /// As progress token.
-    pub(super) fn token(&self) -> Raw {
-        self.id.raw()
+    pub(super) fn token(&self) -> &Raw {
+        self.id.text()
     }
 }
 
 /// The body of a call.
 pub(super) fn call(call: &Call, era: Era, revision: Revision, id: &Id, token: &Raw) -> Bytes {
-    let trace = call.trace.members().map(|(name, value)| (Key::new(name), Raw::from_str_value(value)));
+    let trace: SmallVec<[(&str, &str); 3]> = call.trace.members().collect();
     let meta = ServerMeta {
         version: revision.as_str(),
-        client_info: call.client.info.clone().or_else(|| Some(gateway_info())),
-        client_capabilities: call.client.capabilities.clone(),
-        log_level: call.log_level.clone(),
-        progress_token: call.progress.then(|| token.clone()),
-        rest: call.meta.iter().cloned().chain(trace).collect(),
+        client_info: call.client.info.as_ref().or_else(|| Some(gateway_info())),
+        client_capabilities: &call.client.capabilities,
+        log_level: call.log_level.as_ref(),
+        progress_token: call.progress.then_some(token),
+        rest: &call.meta,
+        added: &trace,
     };
-    let params = bridge::server_params(era, &call.params, &meta);
-    message::request(id, call.method, Some(&params))
+    bridge::server_request(era, (id, call.method), &call.params, &meta)
 }
 
 /// `server/discover`, asked by the gateway itself.
@@ -49,13 +50,13 @@ pub(super) fn discover(id: &Id) -> Bytes {
     let meta = ServerMeta {
         version: Revision::V2026_07_28.as_str(),
         client_info: Some(gateway_info()),
-        client_capabilities: Raw::empty_object(),
+        client_capabilities: &Raw::empty_object(),
         log_level: None,
         progress_token: None,
-        rest: Vec::new(),
+        rest: &[],
+        added: &[],
     };
-    let params = bridge::server_params(Era::Modern, &[], &meta);
-    message::request(id, "server/discover", Some(&params))
+    bridge::server_request(Era::Modern, (id, "server/discover"), &[], &meta)
 }
 
 /// `initialize` with the client's own capabilities; its own name too, the gateway's when it gave none.
@@ -68,7 +69,7 @@ pub(super) fn initialize(id: &Id, client: &Client, revision: Revision) -> Bytes 
         false => client.capabilities.clone(),
     };
     params.raw("capabilities", &capabilities);
-    params.raw("clientInfo", &client.info.clone().unwrap_or_else(gateway_info));
+    params.raw("clientInfo", client.info.as_ref().unwrap_or_else(gateway_info));
     message::request(id, "initialize", Some(&params.finish()))
 }
 
@@ -86,16 +87,16 @@ pub(super) fn set_level(id: &Id, level: &Raw) -> Bytes {
 
 /// A client without a name and without capabilities: the gateway when it asks for itself.
 pub(super) fn nobody() -> Client {
-    Client::new(Raw::empty_object(), Some(gateway_info()))
+    Client::new(Raw::empty_object(), Some(gateway_info().clone()))
 }
 
 /// The gateway's `Implementation`.
-fn gateway_info() -> Raw {
+fn gateway_info<'a>() -> &'a Raw {
     static INFO: LazyLock<Raw> = LazyLock::new(|| {
         let mut info = ObjectWriter::new();
         info.string("name", "tollgate");
         info.string("version", env!("CARGO_PKG_VERSION"));
         info.finish()
     });
-    INFO.clone()
+    &INFO
 }

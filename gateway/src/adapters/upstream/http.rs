@@ -2,7 +2,7 @@
 //! the session id are looked at; a redirect is never followed.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use mcp::json::Raw;
 use mcp::message::{Id, Message, RpcError};
 
@@ -10,6 +10,9 @@ use super::answer::{broken, collect, message, ours, printable};
 use super::net::{Headers, Net};
 use crate::adapters::outbound::Body;
 use crate::ports::upstream::{Fault, FaultKind};
+
+/// Made once: a name that is given as text is parsed for each answer.
+static SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// What is read of an answer that is an error.
 const ERROR_BODY: usize = 16 << 10;
@@ -65,10 +68,10 @@ async fn success(response: Response<Body>, id: &Id, cap: usize) -> Result<Got, F
     if status == StatusCode::ACCEPTED || status == StatusCode::NO_CONTENT {
         return Err(broken(format!("{} to a request", status.as_u16())));
     }
-    if is_event_stream(response.headers()) {
-        return Ok(Got::Stream(response.into_body()));
-    }
     if !is_json(response.headers()) {
+        if is_event_stream(response.headers()) {
+            return Ok(Got::Stream(response.into_body()));
+        }
         return Err(broken("the answer is neither JSON nor an event stream"));
     }
     let answer = ours(message(collect(response, cap).await?).await?, id)?;
@@ -112,19 +115,19 @@ pub(super) fn refusal(status: StatusCode, error: Option<&RpcError>) -> Fault {
 
 /// Whether the content type is `text/event-stream`.
 pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
-    media_type_is(headers, "text/event-stream")
+    media_type(headers).is_some_and(|essence| essence.eq_ignore_ascii_case(b"text/event-stream"))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    media_type_is(headers, "application/json")
+    media_type(headers).is_some_and(|essence| essence.eq_ignore_ascii_case(b"application/json"))
 }
 
-fn media_type_is(headers: &HeaderMap, wanted: &str) -> bool {
+/// The one content type, without its parameters.
+fn media_type(headers: &HeaderMap) -> Option<&[u8]> {
     let mut values = headers.get_all(header::CONTENT_TYPE).iter();
-    let (Some(value), None) = (values.next(), values.next()) else { return false };
-    let Ok(value) = value.to_str() else { return false };
-    let essence = value.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case(wanted)
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let essence = value.as_bytes().split(|byte| *byte == b';').next();
+    essence.map(<[u8]>::trim_ascii)
 }
 
 fn is_encoded(headers: &HeaderMap) -> bool {
@@ -136,7 +139,7 @@ fn is_encoded(headers: &HeaderMap) -> bool {
 
 /// Visible ASCII, at most 1 KiB, exactly once (2025-11-25, session management).
 fn session_id(headers: &HeaderMap) -> Option<HeaderValue> {
-    let mut values = headers.get_all("mcp-session-id").iter();
+    let mut values = headers.get_all(&SESSION).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
     let bytes = value.as_bytes();
     let fine = !bytes.is_empty() && bytes.len() <= 1024 && bytes.iter().all(|b| (0x21..=0x7e).contains(b));

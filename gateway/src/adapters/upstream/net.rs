@@ -5,10 +5,12 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::Either;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
 use url::Url;
 
+use super::heads;
 use crate::adapters::credentials::Credential;
 use crate::adapters::outbound::{Body, Conns, connector, relative};
 use crate::config::{HttpServer, Timeouts};
@@ -18,13 +20,14 @@ use crate::ports::upstream::{Behalf, Fault, FaultKind};
 #[derive(Clone)]
 pub(super) struct Headers {
     map: HeaderMap,
-    behalf: Behalf,
+    /// None where there is no credential: who calls says nothing then.
+    behalf: Option<Behalf>,
 }
 
 impl Headers {
     /// The same for another caller of the same session, or the same caller with a newer credential.
     pub(super) fn on_behalf(mut self, behalf: &Behalf) -> Headers {
-        self.behalf = behalf.clone();
+        self.behalf = self.behalf.map(|_| behalf.clone());
         self
     }
 }
@@ -50,6 +53,8 @@ pub(super) struct Net {
     /// Path and query of the URL.
     path: Uri,
     base: HeaderMap,
+    /// The same with places for what a call adds.
+    places: HeaderMap,
     credential: Option<Arc<Credential>>,
 }
 
@@ -72,7 +77,8 @@ impl Net {
         if let Some(host) = uri.authority().and_then(|authority| authority.as_str().parse().ok()) {
             base.insert(header::HOST, host);
         }
-        Ok(Net { conns, url: spec.url.clone(), path, base, credential })
+        let places = heads::places(&base);
+        Ok(Net { conns, url: spec.url.clone(), path, base, places, credential })
     }
 
     /// Its connections.
@@ -93,13 +99,26 @@ impl Net {
 
     /// The headers of every request: to be completed by the caller.
     pub(super) fn headers(&self, behalf: &Behalf) -> Headers {
-        Headers { map: self.base.clone(), behalf: behalf.clone() }
+        Headers { map: self.base.clone(), behalf: self.behalf(behalf) }
+    }
+
+    /// The same with places for what a call adds.
+    pub(super) fn call_headers(&self, behalf: &Behalf) -> Headers {
+        Headers { map: self.places.clone(), behalf: self.behalf(behalf) }
+    }
+
+    fn behalf(&self, behalf: &Behalf) -> Option<Behalf> {
+        self.credential.is_some().then(|| behalf.clone())
     }
 
     /// POSTs a message to the configured URL and waits for the answer's head. The caller sets the deadline; dropping
     /// the future closes the exchange.
-    pub(super) async fn post(&self, headers: Headers, body: Bytes) -> Result<Response<Body>, Fault> {
-        self.send(Method::POST, self.path.clone(), headers, body).await
+    pub(super) fn post(
+        &self,
+        headers: Headers,
+        body: Bytes,
+    ) -> impl Future<Output = Result<Response<Body>, Fault>> + Send {
+        self.send(Method::POST, self.path.clone(), headers, body)
     }
 
     /// POSTs to another URL of the same origin (old HTTP+SSE).
@@ -125,43 +144,48 @@ impl Net {
         self.send(Method::DELETE, self.path.clone(), headers, Bytes::new()).await
     }
 
-    /// Sends a request with the server's credential. One that the server refuses is renewed once, where that is worth a
-    /// try: a request that got 401 was not executed. The answer's own words about authentication are not looked at.
-    async fn send(
+    fn send(
         &self,
         method: Method,
         uri: Uri,
         headers: Headers,
         body: Bytes,
-    ) -> Result<Response<Body>, Fault> {
+    ) -> impl Future<Output = Result<Response<Body>, Fault>> + Send {
         let Headers { map, behalf } = headers;
-        let Some(credential) = &self.credential else { return self.once(method, uri, map, body).await };
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = map;
+        // A request is large and is handed on by value: no more futures than needed hold a place for it.
+        match &self.credential {
+            None => Either::Left(self.conns.send(request)),
+            Some(credential) => {
+                let behalf = behalf.unwrap_or_else(Behalf::gateway);
+                Either::Right(Box::pin(self.authorized(credential, behalf, request)))
+            }
+        }
+    }
+
+    /// Sends a request with the server's credential. One that the server refuses is renewed once, where that is worth a
+    /// try: a request that got 401 was not executed. The answer's own words about authentication are not looked at.
+    async fn authorized(
+        &self,
+        credential: &Credential,
+        behalf: Behalf,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Body>, Fault> {
         let shown = credential.present(&behalf).await?;
-        let mut first = map.clone();
-        first.insert(shown.name.clone(), shown.value.clone());
-        let response = self.once(method.clone(), uri.clone(), first, body.clone()).await?;
+        let mut first = request.clone();
+        first.headers_mut().insert(shown.name.clone(), shown.value.clone());
+        let response = self.conns.send(first).await?;
         if response.status() != StatusCode::UNAUTHORIZED || !credential.refused(&behalf, &shown).await {
             return Ok(response);
         }
         drop(response);
         let shown = credential.present(&behalf).await.map_err(|fault| Fault { dispatched: true, ..fault })?;
-        let mut second = map;
-        second.insert(shown.name, shown.value);
-        self.once(method, uri, second, body).await
-    }
-
-    async fn once(
-        &self,
-        method: Method,
-        uri: Uri,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> Result<Response<Body>, Fault> {
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = method;
-        *request.uri_mut() = uri;
-        *request.headers_mut() = headers;
-        self.conns.send(request).await
+        let mut second = request;
+        second.headers_mut().insert(shown.name, shown.value);
+        self.conns.send(second).await
     }
 }
 

@@ -7,12 +7,11 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{join, join_all};
 use futures_util::stream;
-use http::{HeaderName, HeaderValue};
-use mcp::era::{Era, Revision};
+use mcp::era::Era;
 use mcp::json::Raw;
 use mcp::message::RpcError;
 use mcp::meta::LogLevel;
-use mcp::{method, mirror};
+use mcp::method;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -20,9 +19,10 @@ use super::back::{CancelGuard, SIDE_POSTS};
 use super::compose::{self, Ticket};
 use super::core::{Core, Known, Way};
 use super::handshake::{Failed, GREETING_BYTES, handshake, is_modern};
+use super::heads;
 use super::http::{Got, exchange, refusal};
 use super::logs;
-use super::net::{Headers, Net};
+use super::net::Net;
 use super::odd::{is_gone, is_odd_for_legacy, is_odd_for_modern, is_untouched, is_wrong_door};
 use super::pipes::Pipes;
 use super::pool::{Key, Pool};
@@ -183,9 +183,9 @@ impl HttpSide {
 
     async fn modern(&self, call: &Call, known: &Known) -> Result<Sent, Fault> {
         let ticket = self.core.ticket();
-        let body = compose::call(call, Era::Modern, known.facts.revision, &ticket.id, &ticket.token());
-        let headers = modern_headers(self.net.headers(&call.client.behalf), call, known.facts.revision)?;
-        let headers = traced(headers, call);
+        let body = compose::call(call, Era::Modern, known.facts.revision, &ticket.id, ticket.token());
+        let headers = self.net.call_headers(&call.client.behalf);
+        let headers = heads::modern(headers, call, known.facts.revision)?;
         let reply = exchange(&self.net, headers, body, &ticket.id, call.answer_bytes).await?;
         Ok(match reply.got {
             Got::Answer { status, outcome } => {
@@ -227,9 +227,9 @@ impl HttpSide {
             None => None,
         };
         let ticket = self.core.ticket();
-        let body = compose::call(call, Era::Legacy, session.facts.revision, &ticket.id, &ticket.token());
+        let body = compose::call(call, Era::Legacy, session.facts.revision, &ticket.id, ticket.token());
         let mut guard = CancelGuard::new(Some(&session.back), &ticket.id);
-        let headers = traced(session.back.headers.clone().on_behalf(&call.client.behalf), call);
+        let headers = heads::traced(session.back.headers.clone().on_behalf(&call.client.behalf), call);
         let sent = exchange(&self.net, headers, body, &ticket.id, call.answer_bytes).await;
         if !matches!(&sent, Ok(reply) if matches!(reply.got, Got::Stream(_))) {
             guard.disarm();
@@ -349,35 +349,4 @@ fn wanted_level(call: &Call) -> Option<LogLevel> {
 /// An answer that is all there already.
 fn done(era: Era, outcome: Result<Raw, RpcError>) -> Events {
     Box::pin(stream::iter([Ok(Event::Done(Answer { era, outcome }))]))
-}
-
-/// With the call's trace context; what no header can carry is left out.
-fn traced(mut headers: Headers, call: &Call) -> Headers {
-    for (name, value) in call.trace.members() {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            headers.insert(HeaderName::from_static(name), value);
-        }
-    }
-    headers
-}
-
-pub(super) fn modern_headers(
-    mut headers: Headers,
-    call: &Call,
-    revision: Revision,
-) -> Result<Headers, Fault> {
-    let unfit = |what: &str| Fault::early(FaultKind::Protocol, format!("no header can carry {what}"));
-    let version = HeaderValue::from_static(revision.as_str());
-    headers.insert(HeaderName::from_static("mcp-protocol-version"), version);
-    headers.insert(HeaderName::from_static("mcp-method"), HeaderValue::from_static(call.method));
-    if let Some(name) = &call.mirrored.name {
-        let value = HeaderValue::from_str(&mirror::encode_value(name)).map_err(|_| unfit("the name"))?;
-        headers.insert(HeaderName::from_static("mcp-name"), value);
-    }
-    for (name, value) in &call.mirrored.params {
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unfit("a parameter's name"))?;
-        let value = HeaderValue::from_str(value).map_err(|_| unfit("a parameter"))?;
-        headers.insert(name, value);
-    }
-    Ok(headers)
 }

@@ -197,7 +197,7 @@ impl Run {
         match notification.method.as_str() {
             method::PROGRESS if self.want.progress => {
                 let params = notification.params.as_ref()?;
-                let ours = params.get(mcp::meta::PROGRESS_TOKEN)? == self.want.ticket.token();
+                let ours = params.get(mcp::meta::PROGRESS_TOKEN)? == *self.want.ticket.token();
                 ours.then(|| Event::Progress(without_token(params)))
             }
             method::LOG => {

@@ -343,9 +343,14 @@ pub(super) fn tool_call() -> Call {
     call
 }
 
+/// Makes a call.
+pub(super) async fn begin(client: &Arc<ServerClient>, call: Call) -> Result<Events, Fault> {
+    Arc::clone(client).call(Arc::new(call)).await
+}
+
 /// Makes a call and waits for its answer.
-pub(super) async fn run(client: &ServerClient, call: Call) -> Result<Answer, Fault> {
-    finish(client.call(call).await?).await.1
+pub(super) async fn run(client: &Arc<ServerClient>, call: Call) -> Result<Answer, Fault> {
+    finish(begin(client, call).await?).await.1
 }
 
 /// Reads a call to its end: what it heard, and how it ended.

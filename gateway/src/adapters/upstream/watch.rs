@@ -22,8 +22,9 @@ use super::back::Back;
 use super::compose;
 use super::core::{Core, Way};
 use super::handshake::GREETING_BYTES;
+use super::heads;
 use super::http::{Got, exchange, is_event_stream};
-use super::server::{HttpSide, modern_headers};
+use super::server::HttpSide;
 use super::sessions::Session;
 use crate::adapters::child::Backoff;
 use crate::adapters::outbound::Body;
@@ -213,8 +214,8 @@ async fn listen(side: Weak<HttpSide>, lists: &[&str], revision: Revision) {
             return;
         }
         let ticket = side.core.ticket();
-        let body = compose::call(&call, Era::Modern, revision, &ticket.id, &ticket.token());
-        let Ok(headers) = modern_headers(side.net.headers(&call.client.behalf), &call, revision) else {
+        let body = compose::call(&call, Era::Modern, revision, &ticket.id, ticket.token());
+        let Ok(headers) = heads::modern(side.net.headers(&call.client.behalf), &call, revision) else {
             return;
         };
         let (core, net, within) =

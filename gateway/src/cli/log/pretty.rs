@@ -1,7 +1,7 @@
-//! A log line for people, written straight into the line's buffer: time, level, target, message, then the fields as
+//! A log line for people, put together before it goes to the line's buffer: time, level, target, message, then the fields as
 //! `name=value`. Always one line, whatever a value holds; spans are not shown, nothing here enters one.
 
-use std::fmt::{self, Debug};
+use std::fmt::{self, Debug, Write as _};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -18,20 +18,24 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        out.write_str(&super::stamp())?;
+        // The buffer is behind a pointer to who knows what: to go through that for every piece costs more than a copy.
+        let mut line = String::with_capacity(ROOM);
+        line.push_str(&super::stamp());
         let (colour, word) = level(*event.metadata().level());
         match out.has_ansi_escapes() {
-            true => write!(out, "\u{1b}[{colour}m{word}\u{1b}[0m")?,
-            false => out.write_str(word)?,
+            true => write!(line, "\u{1b}[{colour}m{word}\u{1b}[0m")?,
+            false => line.push_str(word),
         }
-        out.write_str(event.metadata().target())?;
-        out.write_char(':')?;
-        let mut fields = Fields { out: &mut out, result: Ok(()) };
-        event.record(&mut fields);
-        fields.result?;
-        out.write_char('\n')
+        line.push_str(event.metadata().target());
+        line.push(':');
+        event.record(&mut Fields(&mut line));
+        line.push('\n');
+        out.write_str(&line)
     }
 }
+
+/// Room for the usual line, in bytes.
+const ROOM: usize = 512;
 
 /// A level's colour on a terminal, and its word.
 fn level(level: Level) -> (u8, &'static str) {
@@ -44,48 +48,56 @@ fn level(level: Level) -> (u8, &'static str) {
     }
 }
 
-struct Fields<'a, 'w> {
-    out: &'a mut Writer<'w>,
-    result: fmt::Result,
-}
+struct Fields<'a>(&'a mut String);
 
-impl Fields<'_, '_> {
+impl Fields<'_> {
+    fn name(&mut self, field: &Field) {
+        self.0.push(' ');
+        self.0.push_str(field.name());
+        self.0.push('=');
+    }
+
     fn text(&mut self, field: &Field, text: &str) {
-        self.result = self.result.and_then(|()| {
-            self.out.write_char(' ')?;
-            if field.name() == "message" {
-                return message(self.out, text);
+        if field.name() == "message" {
+            self.0.push(' ');
+            return self.message(text);
+        }
+        self.name(field);
+        let bare = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'=');
+        match !text.is_empty() && text.bytes().all(bare) {
+            true => self.0.push_str(text),
+            // Rust's own escapes: quotes, controls, and what can't be seen.
+            false => self.put(format_args!("{text:?}")),
+        }
+    }
+
+    /// A message is shown as it is, but for what could begin a line or steer a terminal.
+    fn message(&mut self, text: &str) {
+        if text.bytes().all(|byte| matches!(byte, 0x20..=0x7e)) {
+            return self.0.push_str(text);
+        }
+        for c in text.chars() {
+            match c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
+                true => self.0.extend(c.escape_unicode()),
+                false => self.0.push(c),
             }
-            self.out.write_str(field.name())?;
-            self.out.write_char('=')?;
-            let bare = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'=');
-            match !text.is_empty() && text.bytes().all(bare) {
-                true => self.out.write_str(text),
-                // Rust's own escapes: quotes, controls, and what can't be seen.
-                false => write!(self.out, "{text:?}"),
-            }
-        });
+        }
+    }
+
+    /// A string takes everything: only what is written can fail, and then it is cut there.
+    fn put(&mut self, text: fmt::Arguments<'_>) {
+        self.0.write_fmt(text).ok();
     }
 }
 
-/// A message is shown as it is, but for what could begin a line or steer a terminal.
-fn message(out: &mut Writer<'_>, text: &str) -> fmt::Result {
-    if text.bytes().all(|byte| matches!(byte, 0x20..=0x7e)) {
-        return out.write_str(text);
-    }
-    text.chars().try_for_each(|c| match c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
-        true => write!(out, "{}", c.escape_unicode()),
-        false => out.write_char(c),
-    })
-}
-
-impl Visit for Fields<'_, '_> {
+impl Visit for Fields<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.text(field, value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.result = self.result.and_then(|()| write!(self.out, " {}={value}", field.name()));
+        self.name(field);
+        self.put(format_args!("{value}"));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {

@@ -126,6 +126,22 @@ async fn u2_bytes_behind_an_answer_never_answer_the_next_request() {
 }
 
 #[tokio::test]
+async fn what_came_on_an_idle_connection_is_seen_before_the_next_request_is_written() {
+    let moment = || Do::Wait(Duration::from_millis(20));
+    let forged = b"HTTP/1.1 200 X\r\ncontent-length: 6\r\n\r\nforged".to_vec();
+    let stray = [reply(200, &json!(1)), vec![moment(), Do::Send(forged)]].concat();
+    let closing = [reply(200, &json!(1)), vec![moment(), Do::Close]].concat();
+    let fake = scripted(vec![stray, closing]).await;
+    let net = net_at(fake.address);
+    for turn in 1..=6 {
+        assert_eq!(whole(&net, &(turn % 2).to_string()).await.unwrap(), "1");
+        // Nobody looks at it meanwhile.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!((fake.connections(), fake.seen().len()), (turn, turn));
+    }
+}
+
+#[tokio::test]
 async fn a_request_that_may_have_been_read_is_never_sent_again() {
     let fake = scripted(vec![vec![Do::Close], reply(200, &json!({}))]).await;
     let net = net_at(fake.address);

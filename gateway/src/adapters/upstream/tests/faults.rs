@@ -81,15 +81,15 @@ async fn an_exchange_counts_where_it_ends() {
     run(&client, named("fine")).await.unwrap();
     assert_eq!(health(&client), (Some(true), false));
     // Neither good nor bad: nobody waited for the end.
-    drop(client.call(named("hangs")).await.unwrap());
+    drop(begin(&client, named("hangs")).await.unwrap());
     assert_eq!(health(&client), (Some(true), false));
     for name in ["ends", "breaks"] {
         // The head of an answer is not the answer.
-        let events = client.call(named(name)).await.unwrap();
+        let events = begin(&client, named(name)).await.unwrap();
         let before = health(&client).0;
         assert!(finish(events).await.1.is_err());
         assert_eq!((before, health(&client)), (Some(true), (Some(false), true)), "{name}");
-        drop(client.call(named("hangs")).await.unwrap());
+        drop(begin(&client, named("hangs")).await.unwrap());
         assert_eq!(health(&client).0, Some(false), "{name}");
         run(&client, named("fine")).await.unwrap();
         assert_eq!(health(&client), (Some(true), true), "{name}");

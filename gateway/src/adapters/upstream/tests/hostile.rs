@@ -144,7 +144,7 @@ async fn u9_comments_keep_nothing_alive_that_the_caller_has_left() {
     })
     .await;
     let client = client(&fake);
-    let mut events = client.call(tool_call()).await.unwrap();
+    let mut events = begin(&client, tool_call()).await.unwrap();
     let nothing = tokio::time::timeout(Duration::from_millis(300), events.next()).await;
     assert!(nothing.is_err(), "a comment is no event");
 }

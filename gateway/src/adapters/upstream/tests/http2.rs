@@ -182,7 +182,7 @@ fn tool(name: &str) -> Call {
     call
 }
 
-async fn on(client: &ServerClient, name: &str) -> String {
+async fn on(client: &Arc<ServerClient>, name: &str) -> String {
     text(&run(client, tool(name)).await.unwrap_or_else(|fault| panic!("{name}: {fault}")))
 }
 
@@ -191,7 +191,7 @@ async fn many_calls_at_once_share_one_connection_answered_as_json_or_stream() {
     let server = start(100).await;
     let mut loud = tool("sse");
     loud.progress = true;
-    let (heard, answer) = finish(server.client.call(loud).await.unwrap()).await;
+    let (heard, answer) = finish(begin(&server.client, loud).await.unwrap()).await;
     assert!(matches!(heard.as_slice(), [Event::Progress(_)]), "{heard:?}");
     assert_eq!(answer.unwrap().era, Era::Modern);
     let waiting: Vec<_> = (0..20)

@@ -164,7 +164,7 @@ async fn a_servers_own_requests_are_answered_and_reach_nobody() {
     })
     .await;
     let client = client(&fake);
-    let (heard, end) = finish(client.call(tool_call()).await.unwrap()).await;
+    let (heard, end) = finish(begin(&client, tool_call()).await.unwrap()).await;
     assert!(end.is_ok() && heard.is_empty());
     fake.wait_for("POST", 2).await;
     let answers: Vec<Seen> = fake.seen().into_iter().filter(|seen| seen.method() == "POST").collect();
@@ -180,7 +180,7 @@ async fn leaving_a_legacy_call_cancels_it_by_name() {
     for streaming in [true, false] {
         let fake = legacy(move |_| if streaming { vec![sse_head(), Do::Hang] } else { vec![Do::Hang] }).await;
         let client = client(&fake);
-        let call = client.call(tool_call());
+        let call = begin(&client, tool_call());
         let left = tokio::select! {
             events = call => events.ok(),
             () = fake.wait_for("tools/call", 1), if !streaming => None,

@@ -56,8 +56,8 @@ fn wants(level: Option<&str>, number: u8) -> Call {
     call
 }
 
-async fn heard(client: &ServerClient, call: Call) -> Vec<String> {
-    let (events, end) = finish(client.call(call).await.unwrap()).await;
+async fn heard(client: &Arc<ServerClient>, call: Call) -> Vec<String> {
+    let (events, end) = finish(begin(client, call).await.unwrap()).await;
     end.unwrap();
     let said = |event: &Event| match event {
         Event::Log(params) => params.get("data").unwrap().string().unwrap().to_string(),

@@ -75,12 +75,12 @@ fn wanting_all() -> Call {
 async fn u13_a_stream_brings_this_calls_notifications_and_no_others() {
     let fake = modern(|seen| sse(&streamed(seen))).await;
     let client = client(&fake);
-    let (heard, end) = finish(client.call(wanting_all()).await.unwrap()).await;
+    let (heard, end) = finish(begin(&client, wanting_all()).await.unwrap()).await;
     assert!(end.is_ok());
     let [Event::Progress(progress), Event::Log(log)] = heard.as_slice() else { panic!("{heard:?}") };
     assert_eq!(progress.as_str(), r#"{"progress":1,"total":2}"#);
     assert_eq!(log.as_str(), r#"{"level":"error","data":"grüße"}"#);
-    let (heard, end) = finish(client.call(tool_call()).await.unwrap()).await;
+    let (heard, end) = finish(begin(&client, tool_call()).await.unwrap()).await;
     assert!(end.is_ok() && heard.is_empty(), "nothing was asked for: {heard:?}");
 }
 
@@ -103,7 +103,7 @@ async fn s3_a_stream_split_anywhere_is_the_same_stream() {
     .await;
     let client = client(&fake);
     for _ in 0..7 {
-        let (heard, end) = finish(client.call(wanting_all()).await.unwrap()).await;
+        let (heard, end) = finish(begin(&client, wanting_all()).await.unwrap()).await;
         assert!(end.is_ok());
         assert_eq!(heard.len(), 2);
     }
@@ -136,7 +136,7 @@ async fn u6_a_request_of_a_modern_server_goes_nowhere() {
     })
     .await;
     let client = client(&fake);
-    let (heard, end) = finish(client.call(wanting_all()).await.unwrap()).await;
+    let (heard, end) = finish(begin(&client, wanting_all()).await.unwrap()).await;
     assert!(end.is_ok() && heard.is_empty());
     assert_eq!(fake.methods(), ["server/discover", "tools/call"]);
 }
@@ -150,7 +150,7 @@ async fn leaving_a_modern_call_closes_its_stream() {
     })
     .await;
     let client = client(&fake);
-    let mut events = client.call(wanting_all()).await.unwrap();
+    let mut events = begin(&client, wanting_all()).await.unwrap();
     assert!(matches!(events.next().await, Some(Ok(Event::Progress(_)))));
     drop(events);
     fake.wait_left(1).await;

@@ -48,7 +48,7 @@ fn set(server: &mut Server, change: impl FnOnce(&mut StdioServer)) {
     }
 }
 
-async fn pid(client: &ServerClient, number: u8) -> String {
+async fn pid(client: &Arc<ServerClient>, number: u8) -> String {
     let mut call = tool_call();
     call.session = owner(number);
     text(&run(client, call).await.unwrap())
