@@ -54,7 +54,19 @@ pub fn rfc3339(ms: u64) -> String {
     let year = year_of_era + era * 400 + u64::from(month <= 2);
     let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);
     let (second, milli) = (rest / 1_000 % 60, rest % 1_000);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+    let mut text = *b"0000-00-00T00:00:00.000Z";
+    for (end, mut value) in
+        [(4, year), (7, month), (10, day), (13, hour), (16, minute), (19, second), (23, milli)]
+    {
+        for place in text.iter_mut().take(end).rev() {
+            if value == 0 {
+                break;
+            }
+            *place = b'0' + u8::try_from(value % 10).unwrap_or_default();
+            value /= 10;
+        }
+    }
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 #[cfg(test)]

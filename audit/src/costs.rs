@@ -4,6 +4,7 @@
 
 mod bounds;
 mod gone;
+mod late;
 mod uptime;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::hash::Digest;
 use crate::runs::RunTotals;
 use gone::pairs;
 pub use gone::{Gone, Past};
+use late::Late;
 use uptime::Uptime;
 
 /// Calls and what they cost.
@@ -153,16 +155,16 @@ pub struct Periods {
 }
 
 impl Periods {
-    fn add(&mut self, day: &Text, spent: Spent, seq: u64) {
-        let month = Text::Owned(day.get(..7).unwrap_or_default().to_owned());
-        for (list, name) in [(&mut self.days, day), (&mut self.months, &month)] {
-            match list.iter().position(|(known, _)| known == name) {
+    fn add(&mut self, day: &str, spent: Spent, seq: u64) {
+        let month = day.get(..7).unwrap_or_default();
+        for (list, name) in [(&mut self.days, day), (&mut self.months, month)] {
+            match list.iter().position(|(known, _)| **known == *name) {
                 Some(at) => list.get_mut(at..).unwrap_or_default().rotate_left(1),
                 None => {
                     if list.len() >= PERIODS {
                         list.remove(0);
                     }
-                    list.push((name.clone(), Spent::default()));
+                    list.push((name.into(), Spent::default()));
                 }
             }
             if let Some((_, total)) = list.last_mut() {
@@ -202,13 +204,16 @@ pub struct Totals {
     pub spent_tasks: BTreeMap<Text, Periods>,
     /// Intents without an outcome, by call id.
     #[serde(with = "intents")]
-    pub open: BTreeMap<Text, Entry>,
+    pub open: BTreeMap<Text, Box<Entry>>,
     /// Runs that are not kept any more.
     #[serde(default)]
     pub past: Past,
     /// Time as the records tell it.
     #[serde(default)]
     uptime: Uptime,
+    /// What is still to be added.
+    #[serde(default, rename = "tail", skip_serializing)]
+    late: Late,
 }
 
 /// The fields of an intent that its `outcome: unknown` repeats, and what it has reserved.
@@ -255,18 +260,29 @@ pub fn unknown(intent: &Entry, reason: &'static str) -> Entry {
 impl Totals {
     /// Adds one record, with its leaf hash.
     pub fn add(&mut self, entry: &Entry, leaf: &Digest) {
+        self.count(entry, leaf);
+        if let (Kind::Intent, Some(call)) = (entry.kind, &entry.call) {
+            self.open.insert(call.clone(), Box::new(brief(entry)));
+        }
+    }
+
+    /// Adds one record that nobody needs any more.
+    pub(crate) fn take(&mut self, mut entry: Box<Entry>, leaf: &Digest) {
+        self.count(&entry, leaf);
+        if let (Kind::Intent, Some(call)) = (entry.kind, &entry.call) {
+            let call = call.clone();
+            *entry = brief(&entry);
+            self.open.insert(call, entry);
+        }
+    }
+
+    fn count(&mut self, entry: &Entry, leaf: &Digest) {
         self.uptime.add(entry);
-        match (entry.kind, &entry.call) {
-            (Kind::Intent, Some(call)) => {
-                self.open.insert(call.clone(), brief(entry));
+        if entry.kind == Kind::Outcome {
+            if let Some(call) = &entry.call {
+                self.open.remove(call);
             }
-            (Kind::Outcome, call) => {
-                if let Some(call) = call {
-                    self.open.remove(call);
-                }
-                self.charge(entry);
-            }
-            _ => {}
+            self.charge(entry);
         }
         if let Some(key) = RunKey::of(entry) {
             let past = &mut self.past;
@@ -294,7 +310,9 @@ impl Totals {
             self.spent.entry((task.clone(), principal.clone())).or_default().add(day, spent, seq);
             self.bound_spent();
         }
-        let day = Text::Owned(entry.ts.get(..10).unwrap_or_default().to_owned());
+        let day = entry.ts.get(..10).unwrap_or_default();
+        let last = self.days.last_key_value().map(|(key, _)| &key.day).filter(|last| ***last == *day);
+        let day = last.map_or_else(|| day.into(), Text::clone);
         let key = DayKey { day, task, server, principal };
         // A row beside what is added up already would pass for all of its day.
         if key.day <= self.earlier_until && !self.days.contains_key(&key) {
@@ -322,7 +340,7 @@ mod intents {
     use super::{BTreeMap, Deserialize, Entry, Text};
 
     pub(super) fn serialize<S: Serializer>(
-        open: &BTreeMap<Text, Entry>,
+        open: &BTreeMap<Text, Box<Entry>>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(open.values())
@@ -330,8 +348,8 @@ mod intents {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
-    ) -> Result<BTreeMap<Text, Entry>, D::Error> {
-        let open = Vec::<Entry>::deserialize(deserializer)?;
+    ) -> Result<BTreeMap<Text, Box<Entry>>, D::Error> {
+        let open = Vec::<Box<Entry>>::deserialize(deserializer)?;
         Ok(open.into_iter().filter_map(|entry| Some((entry.call.clone()?, entry))).collect())
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 fn outcome(seq: u64, sub: &str, ts: &str) -> Entry {
     Entry {
         seq: Int(seq),
-        ts: Text::Owned(ts.to_owned()),
+        ts: Text::from(ts.to_owned()),
         call: Some(format!("c{seq}").into()),
         sub: Some(sub.to_owned().into()),
         task: Some("support".into()),
