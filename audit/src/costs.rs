@@ -5,6 +5,7 @@
 mod bounds;
 mod gone;
 mod late;
+mod open;
 mod uptime;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ use crate::runs::RunTotals;
 use gone::pairs;
 pub use gone::{Gone, Past};
 use late::Late;
+pub use open::unknown;
+use open::{brief, intents};
 use uptime::Uptime;
 
 /// Calls and what they cost.
@@ -216,47 +219,6 @@ pub struct Totals {
     late: Late,
 }
 
-/// The fields of an intent that its `outcome: unknown` repeats, and what it has reserved.
-fn brief(entry: &Entry) -> Entry {
-    Entry {
-        kind: Kind::Intent,
-        seq: entry.seq,
-        call: entry.call.clone(),
-        iss: entry.iss.clone(),
-        sub: entry.sub.clone(),
-        client: entry.client.clone(),
-        tenant: entry.tenant.clone(),
-        task: entry.task.clone(),
-        run: entry.run.clone(),
-        index: entry.index,
-        method: entry.method.clone(),
-        server: entry.server.clone(),
-        tool: entry.tool.clone(),
-        span: entry.span.clone(),
-        trace: entry.trace.clone(),
-        day: entry.day.clone(),
-        reserved_bytes: entry.reserved_bytes,
-        reserved_nanousd: entry.reserved_nanousd,
-        ..Entry::default()
-    }
-}
-
-/// The outcome of a call whose end nobody knows. It is charged what its intent has reserved: too much rather than too
-/// little.
-pub fn unknown(intent: &Entry, reason: &'static str) -> Entry {
-    let (reserved_nanousd, reserved_bytes) = (intent.reserved_nanousd, intent.reserved_bytes);
-    Entry {
-        kind: Kind::Outcome,
-        outcome: Some(Text::Borrowed("unknown")),
-        reason: Some(Text::Borrowed(reason)),
-        cost_nanousd: reserved_nanousd,
-        charged_bytes: reserved_bytes,
-        reserved_nanousd: None,
-        reserved_bytes: None,
-        ..brief(intent)
-    }
-}
-
 impl Totals {
     /// Adds one record, with its leaf hash.
     pub fn add(&mut self, entry: &Entry, leaf: &Digest) {
@@ -271,7 +233,7 @@ impl Totals {
         self.count(&entry, leaf);
         if let (Kind::Intent, Some(call)) = (entry.kind, &entry.call) {
             let call = call.clone();
-            *entry = brief(&entry);
+            entry.shorten();
             self.open.insert(call, entry);
         }
     }
@@ -330,27 +292,6 @@ impl RunTotals {
         if let Some((_, spent)) = Spent::of(outcome) {
             self.spent.plus(spent);
         }
-    }
-}
-
-/// Intents as they stand in a snapshot: without their ids before them, which are in them.
-mod intents {
-    use serde::{Deserializer, Serializer};
-
-    use super::{BTreeMap, Deserialize, Entry, Text};
-
-    pub(super) fn serialize<S: Serializer>(
-        open: &BTreeMap<Text, Box<Entry>>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(open.values())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<BTreeMap<Text, Box<Entry>>, D::Error> {
-        let open = Vec::<Box<Entry>>::deserialize(deserializer)?;
-        Ok(open.into_iter().filter_map(|entry| Some((entry.call.clone()?, entry))).collect())
     }
 }
 

@@ -394,4 +394,4 @@ fn escaped(text: &str) -> usize {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

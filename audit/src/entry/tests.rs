@@ -47,7 +47,7 @@ fn canonical(value: &Value, out: &mut String) {
 }
 
 /// A record with every field.
-fn full(text: &str) -> Entry {
+pub(crate) fn full(text: &str) -> Entry {
     let mut entry = Entry {
         args_bytes: Some(Int(1)),
         args_mac: Some(Digest([1; 32])),

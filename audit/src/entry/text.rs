@@ -83,9 +83,16 @@ impl AsRef<str> for Text {
     }
 }
 
+impl Text {
+    /// The same bytes in the same place: what records of one run share need not be compared.
+    fn same(&self, other: &Text) -> bool {
+        std::ptr::eq::<str>(&**self, &**other) || (self.is_empty() && other.is_empty())
+    }
+}
+
 impl PartialEq for Text {
     fn eq(&self, other: &Text) -> bool {
-        **self == **other
+        self.same(other) || **self == **other
     }
 }
 
@@ -111,7 +118,7 @@ impl PartialOrd for Text {
 
 impl Ord for Text {
     fn cmp(&self, other: &Text) -> Ordering {
-        (**self).cmp(&**other)
+        if self.same(other) { Ordering::Equal } else { (**self).cmp(&**other) }
     }
 }
 

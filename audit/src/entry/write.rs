@@ -3,6 +3,9 @@
 use super::{Entry, Int, Kind, MAX_SAFE, Nanos, Text};
 use crate::hash::Digest;
 
+/// Room for a usual record.
+const USUAL: usize = 1_024;
+
 /// A member's value.
 trait Value {
     fn put(&self, out: &mut Vec<u8>);
@@ -112,6 +115,7 @@ macro_rules! members {
 /// Appends the record's JSON. The order is that of the fields' declaration, which a test holds to the names'.
 pub(super) fn write(entry: &Entry, out: &mut Vec<u8>) {
     let start = out.len();
+    out.reserve(USUAL);
     members!(entry, out,
         args_bytes args_mac boot bytes_dropped call charged_bytes checkpoint client cost_nanousd count day decision
         digest durability epoch fork_log fork_root fork_size index iss kind log method mono_ns ms outcome

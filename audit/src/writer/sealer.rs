@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
-use super::head::{Head, Item};
+use super::head::{Head, Item, Unsynced};
 use super::slot::Slot;
 use super::snapshot::Preparing;
 use crate::entry::{Entry, Int, Kind, Text};
@@ -65,6 +65,8 @@ pub(crate) struct Sealer {
     pub(crate) preparing: Option<Preparing>,
     /// What is read back goes through here.
     pub(crate) buffer: Vec<u8>,
+    /// Room for the next records' leaves.
+    pub(crate) spare: Unsynced,
 }
 
 /// A failure that must end this process, as against one that is tried again.

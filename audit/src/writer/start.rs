@@ -280,6 +280,7 @@ fn build(
         last: None,
         preparing: None,
         buffer: Vec::new(),
+        spare: Unsynced::default(),
     };
     Ok((head, sealer))
 }

@@ -160,7 +160,9 @@ fn due(shared: &Shared, times: &mut Times, stop: bool) {
 /// Syncs what was written so far, wakes who waits for it, and reads it back. Others may write meanwhile. Says how many
 /// waited.
 fn settle(shared: &Shared, sealer: &mut Sealer) -> Result<usize, Fault> {
-    let (unsynced, end) = shared.with_head(|head| (std::mem::take(&mut head.unsynced), head.offset));
+    let spare = std::mem::take(&mut sealer.spare);
+    let (unsynced, end) =
+        shared.with_head(|head| (std::mem::replace(&mut head.unsynced, spare), head.offset));
     let waited = unsynced.acks.len();
     sync(shared, sealer, unsynced, end).map(|()| waited)
 }
@@ -170,15 +172,16 @@ fn settle_locked(shared: &Shared, sealer: &mut Sealer, head: &mut Head) -> Resul
     sync(shared, sealer, unsynced, head.offset)
 }
 
-fn sync(shared: &Shared, sealer: &mut Sealer, unsynced: Unsynced, end: u64) -> Result<(), Fault> {
+fn sync(shared: &Shared, sealer: &mut Sealer, mut unsynced: Unsynced, end: u64) -> Result<(), Fault> {
     if unsynced.leaves.is_empty() {
+        sealer.spare = unsynced;
         return Ok(());
     }
     shared.at("sync");
     let start = shared.clock.mono_ns();
     if let Err(e) = sealer.file.sync() {
         let why = format!("a sync failed: {e}");
-        for (slot, _) in unsynced.acks {
+        for (slot, _) in unsynced.acks.drain(..) {
             slot.complete(Err(Unavailable::Poisoned(why.clone())));
         }
         return Err(Fault::Fatal(why));
@@ -186,11 +189,15 @@ fn sync(shared: &Shared, sealer: &mut Sealer, unsynced: Unsynced, end: u64) -> R
     let took = shared.clock.mono_ns().saturating_sub(start);
     shared.options.watch.iter().for_each(|w| w.synced(took));
     shared.at("synced");
-    for (slot, receipt) in unsynced.acks {
+    for (slot, receipt) in unsynced.acks.drain(..) {
         slot.complete(Ok(receipt));
     }
     shared.at("acknowledged");
-    sealer.absorb(end, &unsynced.leaves)
+    sealer.absorb(end, &unsynced.leaves)?;
+    unsynced.leaves.clear();
+    unsynced.bytes = 0;
+    sealer.spare = unsynced;
+    Ok(())
 }
 
 fn sign(shared: &Shared, sealer: &mut Sealer) -> Result<(), Fault> {
