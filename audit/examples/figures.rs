@@ -83,6 +83,7 @@ fn all(records: u64) {
     again(&["verify", place.to_str().unwrap(), &vkey]);
     again(&["open", dir.to_str().unwrap(), "3"]);
     strict(&dir);
+    stall(&dir);
     std::fs::remove_dir_all(Path::new(&dir)).unwrap();
 }
 
@@ -129,6 +130,23 @@ fn strict(dir: &Path) {
         });
         rate(&format!("strict, {callers} callers: records"), each / 2 * 2 * callers, start);
     }
+}
+
+/// The longest that a caller waits, also while a segment ends that has the sums of 65,536 runs.
+fn stall(dir: &Path) {
+    let small = Options { segment_bytes: 32 << 20, ..Options::new(dir, "runs", key()) };
+    let journal = Journal::open(small).unwrap();
+    let mut longest = std::time::Duration::ZERO;
+    for run in 0..100_000 {
+        let entry =
+            Entry { run: Some(format!("run-{run}").into()), kind: Kind::Denied, index: None, ..intent(run) };
+        let start = Instant::now();
+        block_on(journal.record(entry)).unwrap();
+        longest = longest.max(start.elapsed());
+    }
+    let segments = std::fs::read_dir(&journal.opened().dir).unwrap();
+    let segments = segments.filter(|e| e.as_ref().unwrap().path().extension().is_some_and(|e| e == "log"));
+    println!("{} segments, many runs: the longest wait for a record was {longest:.2?}", segments.count());
 }
 
 /// Memory at its most, and time on a core: the wall's time means little on a busy machine.

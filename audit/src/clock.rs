@@ -54,26 +54,20 @@ pub fn rfc3339(ms: u64) -> String {
     let year = year_of_era + era * 400 + u64::from(month <= 2);
     let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);
     let (second, milli) = (rest / 1_000 % 60, rest % 1_000);
-    let mut out = String::with_capacity(24);
-    let parts = [
-        (year, 1_000, '-'),
-        (month, 10, '-'),
-        (day, 10, 'T'),
-        (hour, 10, ':'),
-        (minute, 10, ':'),
-        (second, 10, '.'),
-        (milli, 100, 'Z'),
-    ];
     // Digit by digit: it is written for every call, and a format string costs ten times as much.
-    for (number, highest, after) in parts {
-        let mut place = highest;
-        while place > 0 {
-            out.push(char::from(b'0' + u8::try_from(number / place % 10).unwrap_or_default()));
-            place /= 10;
+    let mut text = *b"0000-00-00T00:00:00.000Z";
+    for (end, mut value) in
+        [(4, year), (7, month), (10, day), (13, hour), (16, minute), (19, second), (23, milli)]
+    {
+        for place in text.iter_mut().take(end).rev() {
+            if value == 0 {
+                break;
+            }
+            *place = b'0' + u8::try_from(value % 10).unwrap_or_default();
+            value /= 10;
         }
-        out.push(after);
     }
-    out
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 
 mod bounds;
 mod gone;
+mod late;
+mod open;
 mod uptime;
 
 use std::collections::BTreeMap;
@@ -16,6 +18,9 @@ use crate::hash::Digest;
 use crate::runs::RunTotals;
 use gone::pairs;
 pub use gone::{Gone, Past};
+use late::Late;
+pub use open::unknown;
+use open::{brief, intents};
 use uptime::Uptime;
 
 /// Calls and what they cost.
@@ -153,16 +158,16 @@ pub struct Periods {
 }
 
 impl Periods {
-    fn add(&mut self, day: &Text, spent: Spent, seq: u64) {
-        let month = Text::Owned(day.get(..7).unwrap_or_default().to_owned());
-        for (list, name) in [(&mut self.days, day), (&mut self.months, &month)] {
-            match list.iter().position(|(known, _)| known == name) {
+    fn add(&mut self, day: &str, spent: Spent, seq: u64) {
+        let month = day.get(..7).unwrap_or_default();
+        for (list, name) in [(&mut self.days, day), (&mut self.months, month)] {
+            match list.iter().position(|(known, _)| **known == *name) {
                 Some(at) => list.get_mut(at..).unwrap_or_default().rotate_left(1),
                 None => {
                     if list.len() >= PERIODS {
                         list.remove(0);
                     }
-                    list.push((name.clone(), Spent::default()));
+                    list.push((name.into(), Spent::default()));
                 }
             }
             if let Some((_, total)) = list.last_mut() {
@@ -202,71 +207,44 @@ pub struct Totals {
     pub spent_tasks: BTreeMap<Text, Periods>,
     /// Intents without an outcome, by call id.
     #[serde(with = "intents")]
-    pub open: BTreeMap<Text, Entry>,
+    pub open: BTreeMap<Text, Box<Entry>>,
     /// Runs that are not kept any more.
     #[serde(default)]
     pub past: Past,
     /// Time as the records tell it.
     #[serde(default)]
     uptime: Uptime,
-}
-
-/// The fields of an intent that its `outcome: unknown` repeats, and what it has reserved.
-fn brief(entry: &Entry) -> Entry {
-    Entry {
-        kind: Kind::Intent,
-        seq: entry.seq,
-        call: entry.call.clone(),
-        iss: entry.iss.clone(),
-        sub: entry.sub.clone(),
-        client: entry.client.clone(),
-        tenant: entry.tenant.clone(),
-        task: entry.task.clone(),
-        run: entry.run.clone(),
-        index: entry.index,
-        method: entry.method.clone(),
-        server: entry.server.clone(),
-        tool: entry.tool.clone(),
-        span: entry.span.clone(),
-        trace: entry.trace.clone(),
-        day: entry.day.clone(),
-        reserved_bytes: entry.reserved_bytes,
-        reserved_nanousd: entry.reserved_nanousd,
-        ..Entry::default()
-    }
-}
-
-/// The outcome of a call whose end nobody knows. It is charged what its intent has reserved: too much rather than too
-/// little.
-pub fn unknown(intent: &Entry, reason: &'static str) -> Entry {
-    let (reserved_nanousd, reserved_bytes) = (intent.reserved_nanousd, intent.reserved_bytes);
-    Entry {
-        kind: Kind::Outcome,
-        outcome: Some(Text::Borrowed("unknown")),
-        reason: Some(Text::Borrowed(reason)),
-        cost_nanousd: reserved_nanousd,
-        charged_bytes: reserved_bytes,
-        reserved_nanousd: None,
-        reserved_bytes: None,
-        ..brief(intent)
-    }
+    /// What is still to be added.
+    #[serde(default, rename = "tail", skip_serializing)]
+    late: Late,
 }
 
 impl Totals {
     /// Adds one record, with its leaf hash.
     pub fn add(&mut self, entry: &Entry, leaf: &Digest) {
+        self.count(entry, leaf);
+        if let (Kind::Intent, Some(call)) = (entry.kind, &entry.call) {
+            self.open.insert(call.clone(), Box::new(brief(entry)));
+        }
+    }
+
+    /// Adds one record that nobody needs any more.
+    pub(crate) fn take(&mut self, mut entry: Box<Entry>, leaf: &Digest) {
+        self.count(&entry, leaf);
+        if let (Kind::Intent, Some(call)) = (entry.kind, &entry.call) {
+            let call = call.clone();
+            entry.shorten();
+            self.open.insert(call, entry);
+        }
+    }
+
+    fn count(&mut self, entry: &Entry, leaf: &Digest) {
         self.uptime.add(entry);
-        match (entry.kind, &entry.call) {
-            (Kind::Intent, Some(call)) => {
-                self.open.insert(call.clone(), brief(entry));
+        if entry.kind == Kind::Outcome {
+            if let Some(call) = &entry.call {
+                self.open.remove(call);
             }
-            (Kind::Outcome, call) => {
-                if let Some(call) = call {
-                    self.open.remove(call);
-                }
-                self.charge(entry);
-            }
-            _ => {}
+            self.charge(entry);
         }
         if let Some(key) = RunKey::of(entry) {
             let past = &mut self.past;
@@ -294,7 +272,9 @@ impl Totals {
             self.spent.entry((task.clone(), principal.clone())).or_default().add(day, spent, seq);
             self.bound_spent();
         }
-        let day = Text::Owned(entry.ts.get(..10).unwrap_or_default().to_owned());
+        let day = entry.ts.get(..10).unwrap_or_default();
+        let last = self.days.last_key_value().map(|(key, _)| &key.day).filter(|last| ***last == *day);
+        let day = last.map_or_else(|| day.into(), Text::clone);
         let key = DayKey { day, task, server, principal };
         // A row beside what is added up already would pass for all of its day.
         if key.day <= self.earlier_until && !self.days.contains_key(&key) {
@@ -312,27 +292,6 @@ impl RunTotals {
         if let Some((_, spent)) = Spent::of(outcome) {
             self.spent.plus(spent);
         }
-    }
-}
-
-/// Intents as they stand in a snapshot: without their ids before them, which are in them.
-mod intents {
-    use serde::{Deserializer, Serializer};
-
-    use super::{BTreeMap, Deserialize, Entry, Text};
-
-    pub(super) fn serialize<S: Serializer>(
-        open: &BTreeMap<Text, Entry>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(open.values())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<BTreeMap<Text, Entry>, D::Error> {
-        let open = Vec::<Entry>::deserialize(deserializer)?;
-        Ok(open.into_iter().filter_map(|entry| Some((entry.call.clone()?, entry))).collect())
     }
 }
 

@@ -3,21 +3,25 @@
 
 use std::io::{self, Read};
 
-use crate::hash::nibble;
+use crate::hash::{digits, nibble};
 
 /// Bytes before the JSON.
 pub const HEAD: usize = 18;
 /// Greatest length of the JSON: below the 65,535 bytes that tlog-tiles allows for an entry.
 pub const MAX_JSON: usize = 60 * 1024;
+/// Bytes that are read at once.
+const BUFFER: usize = 256 * 1024;
 /// Greatest length of a whole line.
 pub const MAX_LINE: usize = HEAD + MAX_JSON + 1;
 
-/// Writes the head of a line whose JSON stands at `buffer[start + HEAD..]`, and its end.
+/// Writes the head of a line whose JSON stands at `buffer[start + HEAD..]` behind as many spaces, and its end.
 pub(crate) fn close(buffer: &mut Vec<u8>, start: usize) {
     let json = buffer.get(start + HEAD..).unwrap_or_default();
-    let head = format!("{:08x} {:08x} ", json.len(), crc32fast::hash(json));
-    if let Some(place) = buffer.get_mut(start..start + HEAD) {
-        place.copy_from_slice(head.as_bytes());
+    let (length, crc) = (u32::try_from(json.len()).unwrap_or(u32::MAX), crc32fast::hash(json));
+    for (at, number) in [(start, length), (start + 9, crc)] {
+        if let Some(place) = buffer.get_mut(at..at + 8) {
+            digits(number, place);
+        }
     }
     buffer.push(b'\n');
 }
@@ -57,7 +61,9 @@ pub enum Frame<'a> {
 pub struct Frames<R> {
     input: R,
     buffer: Vec<u8>,
+    /// What was read and is not used yet.
     from: usize,
+    to: usize,
     ended: bool,
     offset: u64,
     limit: usize,
@@ -78,7 +84,21 @@ impl<R: Read> Frames<R> {
 
     /// Lines whose body has at most `limit` bytes.
     pub fn with_limit(input: R, limit: usize) -> Frames<R> {
-        Frames { input, buffer: Vec::new(), from: 0, ended: false, offset: 0, limit }
+        Frames { input, buffer: Vec::new(), from: 0, to: 0, ended: false, offset: 0, limit }
+    }
+
+    /// Lines of records, read through a buffer that was used before.
+    pub(crate) fn over(input: R, buffer: Vec<u8>) -> Frames<R> {
+        Frames { buffer, ..Frames::new(input) }
+    }
+
+    /// The buffer, to be used again.
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
+        self.buffer
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.buffer.get(self.from..self.to).unwrap_or_default()
     }
 
     /// Where the next line starts, in bytes from the start.
@@ -88,28 +108,29 @@ impl<R: Read> Frames<R> {
 
     fn fill(&mut self) -> io::Result<()> {
         let want = HEAD + self.limit + 1;
-        if self.ended || self.buffer.len() - self.from >= want {
+        if self.ended || self.to - self.from >= want {
             return Ok(());
         }
-        self.buffer.drain(..self.from);
-        self.from = 0;
-        let target = want.max(256 * 1024);
-        while self.buffer.len() < want && !self.ended {
-            let have = self.buffer.len();
-            self.buffer.resize(target, 0);
-            let read = match self.input.read(self.buffer.get_mut(have..).unwrap_or_default()) {
-                Ok(read) => read,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {
-                    self.buffer.truncate(have);
-                    continue;
+        self.buffer.copy_within(self.from..self.to, 0);
+        (self.from, self.to) = (0, self.to - self.from);
+        let size = want.max(BUFFER);
+        if self.buffer.len() < size {
+            // Pages that are never read into are never touched.
+            let mut buffer = vec![0; size];
+            if let Some(start) = buffer.get_mut(..self.to) {
+                start.copy_from_slice(self.buffer.get(..self.to).unwrap_or_default());
+            }
+            self.buffer = buffer;
+        }
+        while self.to < want && !self.ended {
+            match self.input.read(self.buffer.get_mut(self.to..).unwrap_or_default()) {
+                Ok(read) => {
+                    self.to += read;
+                    self.ended = read == 0;
                 }
-                Err(e) => {
-                    self.buffer.truncate(have);
-                    return Err(e);
-                }
-            };
-            self.buffer.truncate(have + read);
-            self.ended = read == 0;
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
         }
         Ok(())
     }
@@ -121,7 +142,7 @@ impl<R: Read> Frames<R> {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> io::Result<Option<(u64, Frame<'_>)>> {
         self.fill()?;
-        let rest = self.buffer.get(self.from..).unwrap_or_default();
+        let rest = self.rest();
         if rest.is_empty() {
             return Ok(None);
         }
@@ -194,13 +215,13 @@ impl<R: Read> Frames<R> {
     fn skip(&mut self) -> io::Result<(u64, bool)> {
         let mut skipped = 0_u64;
         loop {
-            let rest = self.buffer.get(self.from..).unwrap_or_default();
+            let rest = self.rest();
             if let Some(end) = memchr::memchr(b'\n', rest) {
                 self.from += end + 1;
                 return Ok((skipped + u64::try_from(end + 1).unwrap_or_default(), false));
             }
             skipped += u64::try_from(rest.len()).unwrap_or_default();
-            self.from = self.buffer.len();
+            self.from = self.to;
             if self.ended {
                 return Ok((skipped, true));
             }

@@ -25,7 +25,11 @@ impl Digest {
         for part in parts {
             context.update(part);
         }
-        Digest::from_slice(context.sign().as_ref()).unwrap_or_default()
+        Digest::of_tag(&context.sign())
+    }
+
+    pub(crate) fn of_tag(tag: &hmac::Tag) -> Digest {
+        Digest::from_slice(tag.as_ref()).unwrap_or_default()
     }
 
     /// From exactly 32 bytes.
@@ -39,35 +43,65 @@ impl Digest {
         if text.len() != 64 {
             return None;
         }
+        let mut wrong = 0;
         for (to, pair) in out.iter_mut().zip(text.chunks_exact(2)) {
             let [high, low] = *pair else { return None };
-            *to = (nibble(high)? << 4) | nibble(low)?;
+            let (high, low) = (value(high), value(low));
+            wrong |= high | low;
+            *to = (high << 4) | (low & 15);
         }
-        Some(Digest(out))
+        (wrong < 16).then_some(Digest(out))
     }
 
     /// 64 lower-case hexadecimal digits.
     pub fn hex(&self) -> String {
         hex(&self.0)
     }
+
+    /// The same as bytes.
+    pub(crate) fn digits(&self) -> [u8; 64] {
+        let mut text = [0; 64];
+        for (to, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            to.copy_from_slice(&pair(byte));
+        }
+        text
+    }
+}
+
+/// The value of a lower-case hexadecimal digit; 255 is none. Without a table, so that many are read at once.
+fn value(digit: u8) -> u8 {
+    let (number, letter) = (digit.wrapping_sub(b'0'), digit.wrapping_sub(b'a'));
+    match (number < 10, letter < 6) {
+        (true, _) => number,
+        (_, true) => letter + 10,
+        _ => 255,
+    }
 }
 
 /// The value of one lower-case hexadecimal digit.
 pub(crate) fn nibble(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    }
+    Some(value(digit)).filter(|value| *value < 16)
 }
 
+/// Without a branch, so that many are made at once.
 fn digit(value: u8) -> u8 {
-    if value < 10 { b'0' + value } else { b'a' + value - 10 }
+    b'0' + value + u8::from(value > 9) * (b'a' - b'0' - 10)
 }
 
 /// Lower-case hexadecimal digits of any bytes.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().flat_map(|b| [char::from(digit(b >> 4)), char::from(digit(b & 15))]).collect()
+    bytes.iter().flat_map(|b| pair(*b)).map(char::from).collect()
+}
+
+/// The number's digits in `to`, which has two places for each byte.
+pub(crate) fn digits(number: u32, to: &mut [u8]) {
+    for (to, byte) in to.chunks_exact_mut(2).zip(number.to_be_bytes()) {
+        to.copy_from_slice(&pair(byte));
+    }
+}
+
+fn pair(byte: u8) -> [u8; 2] {
+    [digit(byte >> 4), digit(byte & 15)]
 }
 
 impl fmt::Display for Digest {
@@ -84,13 +118,7 @@ impl fmt::Debug for Digest {
 
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut text = [0; 64];
-        for (to, byte) in text.chunks_exact_mut(2).zip(self.0) {
-            if let [high, low] = to {
-                (*high, *low) = (digit(byte >> 4), digit(byte & 15));
-            }
-        }
-        serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
+        serializer.serialize_str(std::str::from_utf8(&self.digits()).unwrap_or_default())
     }
 }
 

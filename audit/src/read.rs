@@ -226,7 +226,7 @@ pub fn runs(sources: &[&dyn Source], run: &str) -> io::Result<(Vec<Run>, u64)> {
         damaged += cursor.damaged;
     }
     let runs = grouped.into_iter().map(|((principal, task), records)| {
-        assemble(RunKey { run: Text::Owned(run.to_owned()), task, principal }, records)
+        assemble(RunKey { run: Text::from(run.to_owned()), task, principal }, records)
     });
     Ok((runs.collect(), damaged))
 }

@@ -216,8 +216,9 @@ impl Reader<'_> {
         }
         if let Some(snapshot) = self.snapshot(segment)? {
             let range = Range::from_parts(snapshot.size, snapshot.nodes);
-            if let (Some(range), Some(totals)) = (range, snapshot.totals) {
-                return Ok(Scan { range, totals: totals.into_owned(), ..empty(snapshot.prev) });
+            let totals = snapshot.totals.and_then(|totals| totals.into_owned().caught_up());
+            if let (Some(range), Some(totals)) = (range, totals) {
+                return Ok(Scan { range, totals, ..empty(snapshot.prev) });
             }
         }
         let mut state = empty(genesis);

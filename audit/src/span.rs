@@ -1,15 +1,38 @@
 //! What is derived from `keys.digest`: trace and span ids, and the digests of arguments, results and bodies. All are
 //! HMAC-SHA-256 under labels of their own, so that the same inputs give the same bytes on every replica.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use ring::hmac;
+
 use crate::hash::{Digest, hex};
 
 const TRACE: &[u8] = b"dev.tollgate/audit/trace/v1";
 const SPAN: &[u8] = b"dev.tollgate/audit/span/v1";
 const TENANT: &[u8] = b"dev.tollgate/audit/tenant/v1";
 
-/// The key of all digests. Its `Debug` says nothing of it.
+/// Tenants whose keys are kept.
+const MAX_TENANTS: usize = 1_024;
+
+/// The key of all digests. Its `Debug` says nothing of it. Copies share what was derived from it.
 #[derive(Clone)]
-pub struct DigestKey([u8; 32]);
+pub struct DigestKey {
+    key: Arc<hmac::Key>,
+    tenants: Arc<Mutex<HashMap<Box<str>, BodyKey>>>,
+}
+
+/// The key of one tenant's bodies.
+#[derive(Clone)]
+pub struct BodyKey(Arc<hmac::Key>);
+
+impl BodyKey {
+    /// The digest of a body: equal bodies of two tenants can't be told to be equal.
+    pub fn body(&self, kind: Body, bytes: &[u8]) -> Digest {
+        mac(&self.0, kind.label(), &[bytes])
+    }
+}
 
 impl std::fmt::Debug for DigestKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -65,7 +88,7 @@ pub struct Call<'a> {
 impl DigestKey {
     /// From `keys.digest`.
     pub fn new(key: [u8; 32]) -> DigestKey {
-        DigestKey(key)
+        DigestKey { key: Arc::new(hmac_key(&key)), tenants: Arc::default() }
     }
 
     /// Names the key in `key` records without giving it away: 16 hexadecimal digits.
@@ -73,15 +96,28 @@ impl DigestKey {
         hex(self.mac(b"dev.tollgate/audit/key-id/v1", &[]).0.get(..8).unwrap_or_default())
     }
 
-    /// Each part is preceded by its length, so that no two lists of parts are the same bytes.
     fn mac(&self, label: &[u8], parts: &[&[u8]]) -> Digest {
-        mac(&self.0, label, parts)
+        mac(&self.key, label, parts)
     }
 
-    /// The digest of a body under the tenant's key: equal bodies of two tenants can't be told to be equal.
+    /// The key of a tenant's bodies. Deriving it costs more than a short body's digest, so the keys are kept.
+    pub fn tenant(&self, tenant: &str) -> BodyKey {
+        let mut tenants = self.tenants.lock();
+        if let Some(known) = tenants.get(tenant) {
+            return known.clone();
+        }
+        let Digest(key) = self.mac(TENANT, &[tenant.as_bytes()]);
+        let made = BodyKey(Arc::new(hmac_key(&key)));
+        if tenants.len() >= MAX_TENANTS {
+            tenants.clear();
+        }
+        tenants.insert(tenant.into(), made.clone());
+        made
+    }
+
+    /// The digest of a body under the tenant's key.
     pub fn body(&self, tenant: &str, kind: Body, bytes: &[u8]) -> Digest {
-        let tenant = self.mac(TENANT, &[tenant.as_bytes()]);
-        mac(&tenant.0, kind.label(), &[bytes])
+        self.tenant(tenant).body(kind, bytes)
     }
 
     /// A run's trace id for callers that send none: 32 hexadecimal digits, never all zero (W3C Trace Context).
@@ -106,16 +142,31 @@ impl DigestKey {
     }
 }
 
-fn mac(key: &[u8; 32], label: &[u8], parts: &[&[u8]]) -> Digest {
-    let mut lengths = Vec::with_capacity(parts.len());
+fn hmac_key(key: &[u8; 32]) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, key)
+}
+
+/// Parts up to this length are copied together: many short updates cost more than what they hash.
+const SHORT: usize = 256;
+
+/// Each part is preceded by its length, so that no two lists of parts are the same bytes.
+fn mac(key: &hmac::Key, label: &[u8], parts: &[&[u8]]) -> Digest {
+    let mut context = hmac::Context::with_key(key);
+    let mut short = Vec::with_capacity(2 * SHORT);
+    short.extend_from_slice(label);
+    short.push(0);
     for part in parts {
-        lengths.push(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        short.extend_from_slice(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        if part.len() <= SHORT {
+            short.extend_from_slice(part);
+        } else {
+            context.update(&short);
+            context.update(part);
+            short.clear();
+        }
     }
-    let mut all: Vec<&[u8]> = vec![label, b"\0"];
-    for (part, length) in parts.iter().zip(&lengths) {
-        all.extend([length.as_slice(), part]);
-    }
-    Digest::hmac(key, &all)
+    context.update(&short);
+    Digest::of_tag(&context.sign())
 }
 
 fn id<const N: usize>(digest: &Digest) -> String {
@@ -170,5 +221,19 @@ mod tests {
         assert_ne!(mac, DigestKey::new([1; 32]).body("acme", Body::Args, b"{}"));
         assert_ne!(mac, Digest::sha256(&[b"{}"]));
         assert_eq!(format!("{key:?}"), "DigestKey");
+        // The same by the format's words, and again when more tenants came than are kept.
+        let by_hand = |key: &[u8], label: &str, part: &[u8]| {
+            let length = u64::try_from(part.len()).unwrap().to_be_bytes();
+            Digest::hmac(key, &[label.as_bytes(), b"\0", &length, part])
+        };
+        let tenant = by_hand(&[9; 32], "dev.tollgate/audit/tenant/v1", b"acme");
+        assert_eq!(mac, by_hand(&tenant.0, "args", b"{}"));
+        for length in [0, 1, SHORT - 1, SHORT, SHORT + 1, 3 * SHORT] {
+            let bytes = vec![b'x'; length];
+            assert_eq!(key.body("acme", Body::Result, &bytes), by_hand(&tenant.0, "result", &bytes));
+        }
+        (0..2 * MAX_TENANTS).for_each(|other| drop(key.tenant(&other.to_string())));
+        assert_eq!(mac, key.clone().body("acme", Body::Args, b"{}"));
+        assert!(key.tenants.lock().len() <= MAX_TENANTS);
     }
 }

@@ -5,6 +5,7 @@ mod head;
 mod sealer;
 mod shared;
 mod slot;
+mod snapshot;
 mod start;
 mod thread;
 
@@ -216,25 +217,17 @@ impl Journal {
     /// The call must not be sent.
     pub async fn intent(
         self: &Arc<Journal>,
-        mut entry: Entry,
+        entry: impl Into<Box<Entry>>,
     ) -> Result<(Receipt, OutcomeSlot), Unavailable> {
+        let mut entry = entry.into();
         entry.kind = Kind::Intent;
-        let outcome = Box::new(unknown(&entry, "abandoned"));
         // Whoever leaves before this has returned has sent nothing.
-        let unsent = Entry {
-            outcome: Some(Text::Borrowed("cancelled")),
-            reason: Some(Text::Borrowed("unsent")),
-            cost_nanousd: None,
-            charged_bytes: None,
-            day: None,
-            ..(*outcome).clone()
-        };
         let mut waiting = Waiting(Some(&self.shared));
         self.shared.places.take(2).await;
         waiting.0 = None;
         let intent = Slot::new();
-        let fallback = Some(Box::new(unsent));
-        let mut guard = OutcomeSlot { journal: self.clone(), intent: intent.clone(), fallback };
+        let fallback = Some(Box::new(unknown(&entry, "abandoned")));
+        let mut guard = OutcomeSlot { journal: self.clone(), intent: intent.clone(), fallback, sent: false };
         let item = Item { entry, slot: intent.clone(), keep: false, after: None, place: true };
         let receipt = match self.submit(item) {
             Ok(slot) => Ticket(slot).await,
@@ -242,7 +235,7 @@ impl Journal {
         };
         match receipt {
             Ok(receipt) => {
-                guard.fallback = Some(outcome);
+                guard.sent = true;
                 Ok((receipt, guard))
             }
             Err(error) => {
@@ -256,7 +249,8 @@ impl Journal {
     ///
     /// # Errors
     /// It is not recorded.
-    pub async fn record(&self, entry: Entry) -> Result<Receipt, Unavailable> {
+    pub async fn record(&self, entry: impl Into<Box<Entry>>) -> Result<Receipt, Unavailable> {
+        let entry = entry.into();
         self.shared.places.take(1).await;
         let item = Item { entry, slot: Slot::new(), keep: false, after: None, place: true };
         Ticket(self.submit(item)?).await
@@ -351,18 +345,30 @@ impl Drop for Waiting<'_> {
 pub struct OutcomeSlot {
     journal: Arc<Journal>,
     intent: Arc<Slot>,
+    /// The outcome if nobody tells another.
     fallback: Option<Box<Entry>>,
+    /// The call may have been sent.
+    sent: bool,
 }
 
 impl OutcomeSlot {
     /// Records how the call ended. Never waits; the ticket may be awaited (`strict`: before the answer) or dropped. A
     /// record that can't be written now is written when that is possible again.
-    pub fn finish(mut self, entry: Entry) -> Ticket {
+    pub fn finish(mut self, entry: impl Into<Box<Entry>>) -> Ticket {
         self.fallback = None;
-        self.send(Entry { kind: Kind::Outcome, ..entry })
+        self.send(entry.into())
     }
 
-    fn send(&self, entry: Entry) -> Ticket {
+    /// The same, of the call that the intent named: `tell` says how it ended.
+    pub fn end(mut self, tell: impl FnOnce(&mut Entry)) -> Ticket {
+        let mut entry = self.fallback.take().unwrap_or_default();
+        (entry.outcome, entry.reason, entry.cost_nanousd, entry.charged_bytes) = (None, None, None, None);
+        tell(&mut entry);
+        self.send(entry)
+    }
+
+    fn send(&self, mut entry: Box<Entry>) -> Ticket {
+        entry.kind = Kind::Outcome;
         let slot = Slot::new();
         let after = (!self.intent.done() || self.intent.failed()).then(|| self.intent.clone());
         let item = Item { entry, slot: slot.clone(), keep: true, after, place: true };
@@ -380,8 +386,12 @@ impl OutcomeSlot {
 
 impl Drop for OutcomeSlot {
     fn drop(&mut self) {
-        if let Some(entry) = self.fallback.take() {
-            drop(self.send(*entry));
+        let Some(mut entry) = self.fallback.take() else { return };
+        if !self.sent {
+            (entry.outcome, entry.reason) =
+                (Some(Text::Borrowed("cancelled")), Some(Text::Borrowed("unsent")));
+            (entry.cost_nanousd, entry.charged_bytes, entry.day) = (None, None, None);
         }
+        drop(self.send(entry));
     }
 }

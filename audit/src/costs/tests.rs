@@ -6,7 +6,7 @@ use super::*;
 fn outcome(seq: u64, sub: &str, ts: &str) -> Entry {
     Entry {
         seq: Int(seq),
-        ts: Text::Owned(ts.to_owned()),
+        ts: Text::from(ts.to_owned()),
         call: Some(format!("c{seq}").into()),
         sub: Some(sub.to_owned().into()),
         task: Some("support".into()),
@@ -183,4 +183,16 @@ fn l4_a_call_whose_end_nobody_knows_is_charged_its_reservation() {
     let spent = totals.spent_tasks["support"].days[0].1;
     assert_eq!(spent, Spent { nanousd: 70, calls: 1, bytes: 4096 });
     assert_eq!(totals.tasks.values().next().unwrap().nanousd, 70);
+}
+
+#[test]
+fn an_intent_that_is_kept_is_no_other_than_its_copy() {
+    let entry = crate::entry::tests::full("a text");
+    let mut kept = entry.clone();
+    kept.shorten();
+    assert_eq!(kept, brief(&entry));
+    let (mut moved, mut copied) = (Totals::default(), Totals::default());
+    copied.add(&entry, &Digest::default());
+    moved.take(Box::new(entry), &Digest::default());
+    assert_eq!(moved, copied);
 }

@@ -47,7 +47,7 @@ fn canonical(value: &Value, out: &mut String) {
 }
 
 /// A record with every field.
-fn full(text: &str) -> Entry {
+pub(crate) fn full(text: &str) -> Entry {
     let mut entry = Entry {
         args_bytes: Some(Int(1)),
         args_mac: Some(Digest([1; 32])),
@@ -93,6 +93,7 @@ fn the_bytes_are_the_rfc_8785_form() {
         let mut expected = String::new();
         canonical(&serde_json::from_slice(&json).unwrap(), &mut expected);
         assert_eq!(String::from_utf8(json.clone()).unwrap(), expected);
+        assert_eq!(serde_json::to_string(&entry).unwrap(), expected, "snapshots hold the same");
         assert_eq!(Entry::parse(&json), Some(entry));
     }
 }
@@ -122,9 +123,16 @@ fn texts_over_the_bound_become_their_digest() {
 
 #[test]
 fn kinds_have_the_names_of_the_format() {
-    let names: Vec<Text> = [Kind::DeniedCount, Kind::ClaimReceipt, Kind::MailboxMessage, Kind::CheckpointRef]
+    let names: Vec<&str> = [Kind::DeniedCount, Kind::ClaimReceipt, Kind::MailboxMessage, Kind::CheckpointRef]
         .map(Kind::name)
         .to_vec();
+    for name in "open intent outcome denied denied_count question list quarantine pin config key rotate heartbeat \
+        clock_step recovered checkpoint_ref run artefact task.claim_receipt task.mailbox_message close unknown"
+        .split_whitespace()
+    {
+        let kind: Kind = serde_json::from_str(&format!("{name:?}")).unwrap();
+        assert_eq!((kind.name(), serde_json::to_string(&kind).unwrap()), (name, format!("{name:?}")));
+    }
     assert_eq!(names, ["denied_count", "task.claim_receipt", "task.mailbox_message", "checkpoint_ref"]);
     let later = Entry::parse(br#"{"kind":"later","seq":5,"new":[1]}"#).unwrap();
     assert_eq!((later.kind, later.seq), (Kind::Unknown, Int(5)));

@@ -24,7 +24,7 @@ const STEP_MS: i64 = 1_000;
 
 /// A record that waits to be written.
 pub(crate) struct Item {
-    pub(crate) entry: Entry,
+    pub(crate) entry: Box<Entry>,
     pub(crate) slot: Arc<Slot>,
     /// Kept when writing fails: what it tells has happened.
     pub(crate) keep: bool,
@@ -47,6 +47,8 @@ pub(crate) struct Head {
     pub(crate) watch: Vec<Arc<dyn Watch>>,
     pub(crate) log: Arc<str>,
     pub(crate) boot: Text,
+    /// The last record's time in milliseconds and as it is written.
+    pub(crate) ts: (u64, Text),
     pub(crate) strict: bool,
     pub(crate) file: Arc<dyn StoredFile>,
     /// Length of the segment's log.
@@ -80,14 +82,15 @@ impl Head {
         let mut written: Vec<(Item, Digest)> = Vec::with_capacity(items.len() + 1);
         // A segment's header is its first record.
         let header = items.front().is_some_and(|i| i.entry.segment.is_some());
-        let mut step = if header { None } else { self.step() };
+        let now = (self.clock.wall_ms(), self.clock.mono_ns());
+        let mut step = if header { None } else { self.step(now) };
         while self.buffer.len() < MAX_BYTES {
             let Some(mut item) = step.take().or_else(|| items.pop_front()) else { break };
             if item.after.as_ref().is_some_and(|intent| intent.failed()) {
                 item.slot.complete(Err(Unavailable::Write("the call was not recorded".into())));
                 continue;
             }
-            let leaf = self.serialize(&mut item.entry, seq, prev);
+            let leaf = self.serialize(&mut item.entry, seq, prev, now);
             (seq, prev) = (seq + 1, leaf);
             written.push((item, leaf));
         }
@@ -105,8 +108,8 @@ impl Head {
         self.unsynced.bytes += bytes;
         for (item, leaf) in written {
             let receipt = Receipt { log: self.log.clone(), seq: item.entry.seq.0, leaf };
-            self.totals.add(&item.entry, &leaf);
             self.watch.iter().for_each(|w| w.appended(&item.entry, &receipt));
+            self.totals.take(item.entry, &leaf);
             self.unsynced.leaves.push(leaf);
             if self.strict {
                 self.unsynced.acks.push((item.slot, receipt));
@@ -117,14 +120,23 @@ impl Head {
     }
 
     /// Appends the line to the buffer and hashes the very bytes that will be written.
-    fn serialize(&mut self, entry: &mut Entry, seq: u64, prev: Digest) -> Digest {
+    fn serialize(
+        &mut self,
+        entry: &mut Entry,
+        seq: u64,
+        prev: Digest,
+        (wall_ms, mono_ns): (u64, u64),
+    ) -> Digest {
         entry.bound();
         entry.boot = self.boot.clone();
-        entry.log = Text::Owned(self.log.to_string());
-        entry.mono_ns = Nanos(self.clock.mono_ns());
+        entry.log = (&self.log).into();
+        entry.mono_ns = Nanos(mono_ns);
         entry.prev = prev;
         entry.seq = Int(seq);
-        entry.ts = Text::Owned(rfc3339(self.clock.wall_ms()));
+        if self.ts.0 != wall_ms || self.ts.1.is_empty() {
+            self.ts = (wall_ms, rfc3339(wall_ms).into());
+        }
+        entry.ts = self.ts.1.clone();
         entry.v = Int(VERSION);
         let start = self.buffer.len();
         self.buffer.extend_from_slice(&[b' '; HEAD]);
@@ -135,11 +147,11 @@ impl Head {
     }
 
     /// A record of the wall clock's jump since the last record, if there was one.
-    fn step(&mut self) -> Option<Item> {
-        let skew = signed(self.clock.wall_ms()) - signed(self.clock.mono_ns() / 1_000_000);
+    fn step(&mut self, (wall_ms, mono_ns): (u64, u64)) -> Option<Item> {
+        let skew = signed(wall_ms) - signed(mono_ns / 1_000_000);
         let step = skew - self.skew_ms.replace(skew)?;
         (step.abs() >= STEP_MS).then(|| {
-            let entry = Entry { step_ms: Some(step), ..Entry::new(Kind::ClockStep) };
+            let entry = Box::new(Entry { step_ms: Some(step), ..Entry::new(Kind::ClockStep) });
             Item { entry, slot: Slot::new(), keep: true, after: None, place: false }
         })
     }

@@ -1,22 +1,22 @@
 //! What follows a sync, on the writer's thread alone: the records are read back and hashed again, join the tree, and
 //! are signed over. It starts new segments and key epochs. Nothing is ever signed that was not read back.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
-use super::head::{Head, Item};
+use super::head::{Head, Item, Unsynced};
 use super::slot::Slot;
+use super::snapshot::Preparing;
 use crate::entry::{Entry, Int, Kind, Text};
 use crate::error::Unavailable;
 use crate::frame::{self, Frame, Frames};
 use crate::hash::Digest;
 use crate::key::{SigningKey, VerifierKey, handover};
-use crate::layout::{self, CHECKPOINTS, LEAVES, LOG, SNAPSHOT};
+use crate::layout::{self, CHECKPOINTS, LEAVES, LOG};
 use crate::note::Checkpoint;
-use crate::recover::{Epoch, MAX_SNAPSHOT, Snapshot};
+use crate::recover::Epoch;
 use crate::storage::{AppendError, Mode, ReadFrom, Storage, StoredFile, append_all, replace};
 use crate::tree::{Range, leaf_hash};
 
@@ -61,6 +61,12 @@ pub(crate) struct Sealer {
     /// Size of the last checkpoint.
     pub(crate) signed: u64,
     pub(crate) last: Option<Arc<str>>,
+    /// The next segment's snapshot, being written.
+    pub(crate) preparing: Option<Preparing>,
+    /// What is read back goes through here.
+    pub(crate) buffer: Vec<u8>,
+    /// Room for the next records' leaves.
+    pub(crate) spare: Unsynced,
 }
 
 /// A failure that must end this process, as against one that is tried again.
@@ -69,7 +75,7 @@ pub(crate) enum Fault {
     Later(String),
 }
 
-fn later(what: &str) -> impl FnOnce(std::io::Error) -> Fault {
+pub(super) fn later(what: &str) -> impl FnOnce(std::io::Error) -> Fault {
     move |e| Fault::Later(format!("{what}: {e}"))
 }
 
@@ -88,7 +94,8 @@ impl Sealer {
     /// Reads `[offset, end)` back and compares it with what was meant to be written there. Memory or a disk that
     /// changed a record shows here, before anything is signed.
     pub(crate) fn absorb(&mut self, end: u64, meant: &[Digest]) -> Result<(), Fault> {
-        let mut frames = Frames::new(ReadFrom::new(self.file.clone(), self.offset, end));
+        let from = ReadFrom::new(self.file.clone(), self.offset, end);
+        let mut frames = Frames::over(from, std::mem::take(&mut self.buffer));
         let mut meant = meant.iter();
         while let Some((_, frame)) = frames.next().map_err(fatal("reading back"))? {
             let Frame::Whole(body) = frame else { return Err(corrupt(self.range.size())) };
@@ -98,7 +105,11 @@ impl Sealer {
             }
             self.range.push(leaf);
             self.owed.extend_from_slice(&leaf.0);
+            if let Some(preparing) = &mut self.preparing {
+                preparing.add(body);
+            }
         }
+        self.buffer = frames.into_buffer();
         if meant.next().is_some() {
             return Err(corrupt(self.range.size()));
         }
@@ -141,27 +152,13 @@ impl Sealer {
         self.leaves.file.sync().map_err(fatal("syncing leaves"))?;
         self.checkpoints.file.sync().map_err(fatal("syncing checkpoints"))?;
         let next = self.segment + 1;
-        let mut snapshot = Snapshot {
-            log: Text::Owned(self.log.to_string()),
-            nodes: self.range.nodes().to_vec(),
-            prev: head.prev,
-            segment: next,
-            size: self.range.size(),
-            totals: Some(Cow::Borrowed(&head.totals)),
-        };
-        let mut bytes = json(&snapshot)?;
-        if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_SNAPSHOT) {
-            // It would not be read.
-            snapshot.totals = None;
-            bytes = json(&snapshot)?;
-        }
+        let snapshot = self.snapshot(head)?;
         let path = |extension| layout::path(&self.dir, next, extension);
-        replace(&*self.storage, &path(SNAPSHOT), &bytes).map_err(later("writing a snapshot"))?;
         let open = |extension| Side::open(&*self.storage, path(extension), None);
         let leaves = open(LEAVES).map_err(later("making leaves"))?;
         let checkpoints = open(CHECKPOINTS).map_err(later("making checkpoints"))?;
         let file = open(LOG).map_err(later("making a segment"))?.file;
-        header.snapshot = Some(Digest::sha256(&[&bytes]));
+        header.snapshot = Some(snapshot);
         header.segment = Some(Int(next));
         header.size = Some(Int(self.range.size()));
         self.switch(head, file, header)?;
@@ -172,7 +169,7 @@ impl Sealer {
     /// Writes the header to the new file and makes it the head's.
     fn switch(&mut self, head: &mut Head, file: Arc<dyn StoredFile>, header: Entry) -> Result<(), Fault> {
         let old = (std::mem::replace(&mut head.file, file.clone()), std::mem::take(&mut head.offset));
-        let item = Item { entry: header, slot: Slot::new(), keep: false, after: None, place: false };
+        let item = Item { entry: header.into(), slot: Slot::new(), keep: false, after: None, place: false };
         let done = head.write(&mut [item].into()).map_err(|refused| match refused.error {
             Unavailable::Poisoned(why) => Fault::Fatal(why),
             other => Fault::Later(other.to_string()),
@@ -204,8 +201,8 @@ impl Sealer {
         self.keys.file.sync().map_err(fatal("syncing keys"))?;
         let header = Entry {
             epoch: Some(Int(epoch.epoch)),
-            sig: Some(Text::Owned(epoch.sig)),
-            vkey: Some(Text::Owned(epoch.vkey)),
+            sig: Some(Text::from(epoch.sig)),
+            vkey: Some(Text::from(epoch.vkey)),
             ..Entry::new(Kind::Key)
         };
         if let Err(fault) = self.rotate(head, header) {
@@ -217,10 +214,6 @@ impl Sealer {
         (self.epoch, self.key) = (self.epoch + 1, next);
         Ok(vkey)
     }
-}
-
-fn json(snapshot: &Snapshot<'_>) -> Result<Vec<u8>, Fault> {
-    serde_json::to_vec(snapshot).map_err(|e| Fault::Later(e.to_string()))
 }
 
 fn corrupt(seq: u64) -> Fault {

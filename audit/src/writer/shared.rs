@@ -204,6 +204,9 @@ impl Shared {
     }
 
     fn requeue(&self, kept: VecDeque<Item>, rest: VecDeque<Item>) {
+        if kept.is_empty() && rest.is_empty() {
+            return;
+        }
         let mut queue = self.queue.lock();
         for item in kept.into_iter().chain(rest).rev() {
             queue.items.push_front(item);
@@ -225,7 +228,7 @@ impl Shared {
         refused.iter().for_each(|i| i.slot.complete(Err(error.clone())));
     }
 
-    /// Sleeps until there is work, at most `most`; then, when `buffered`, until a sync is worth its price.
+    /// Sleeps until there is work, at most `most`; then for `interval`, until a sync is worth its price.
     pub(crate) fn rest(&self, interval: Duration, most: Duration) -> (bool, Vec<Command>) {
         let mut queue = self.queue.lock();
         if !queue.dirty && !queue.stop && queue.commands.is_empty() {

@@ -201,7 +201,7 @@ fn first_records(
             ..Entry::new(Kind::Recovered)
         });
     }
-    let mut orphans: Vec<&Entry> = found.totals.open.values().collect();
+    let mut orphans: Vec<&Entry> = found.totals.open.values().map(|intent| &**intent).collect();
     orphans.sort_by_key(|e| e.seq);
     all.extend(orphans.into_iter().map(|intent| unknown(intent, "crashed")));
     let strict = options.durability == Durability::Strict;
@@ -211,13 +211,13 @@ fn first_records(
         ..Entry::new(Kind::Open)
     };
     if new {
-        open.vkey = Some(Text::Owned(key.to_string()));
+        open.vkey = Some(Text::from(key.to_string()));
         open.segment = Some(Int(0));
         if let Some(fork) = &options.fork {
-            open.fork_log = Some(Text::Owned(fork.log.clone()));
+            open.fork_log = Some(Text::from(fork.log.clone()));
             open.fork_root = Some(fork.root);
             open.fork_size = Some(Int(fork.size));
-            open.reason = Some(Text::Owned(fork.reason.clone()));
+            open.reason = Some(Text::from(fork.reason.clone()));
         }
     }
     all.push(open);
@@ -249,7 +249,8 @@ fn build(
         clock: options.clock.clone(),
         watch: options.watch.clone(),
         log: log.clone(),
-        boot: Text::Owned(boot),
+        boot: Text::from(boot),
+        ts: (0, Text::default()),
         strict: options.durability == Durability::Strict,
         file: file.clone(),
         offset: found.offset,
@@ -277,6 +278,9 @@ fn build(
         owed: Vec::new(),
         signed: found.signed,
         last: None,
+        preparing: None,
+        buffer: Vec::new(),
+        spare: Unsynced::default(),
     };
     Ok((head, sealer))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::head::{Head, Item, Unsynced};
 use super::sealer::{Fault, Sealer};
 use super::slot::Slot;
-use super::{Command, Shared};
+use super::{Command, Durability, Shared};
 use crate::entry::{Entry, Int, Kind, Text};
 use crate::error::Unavailable;
 
@@ -18,18 +18,31 @@ const HEARTBEAT_NS: u64 = 60_000_000_000;
 /// The longest the thread sleeps.
 const SLEEP: Duration = Duration::from_millis(500);
 
+/// Callers that wait for one sync: from so many on the next one waits for more of them.
+const CROWD: usize = 3;
+/// For how long. A sync costs as much for one record as for many, and takes the time from calls.
+const GATHER: Duration = Duration::from_micros(500);
+
 pub(crate) struct Times {
     signed: u64,
     heartbeat: u64,
     segment: u64,
+    /// `strict`: the last sync was waited for by a crowd.
+    crowd: bool,
 }
 
 /// Runs until the journal is closed or lost.
 pub(crate) fn run(shared: &Shared, mut sealer: Sealer) {
     let now = shared.clock.mono_ns();
-    let mut times = Times { signed: now, heartbeat: now, segment: now };
+    let mut times = Times { signed: now, heartbeat: now, segment: now, crowd: false };
+    let strict = shared.options.durability == Durability::Strict;
     loop {
-        let (stop, mut commands) = shared.rest(shared.options.sync_interval, SLEEP);
+        let gather = match (strict, times.crowd) {
+            (false, _) => shared.options.sync_interval,
+            (true, true) => GATHER,
+            (true, false) => Duration::ZERO,
+        };
+        let (stop, mut commands) = shared.rest(gather, SLEEP);
         let result = turn(shared, &mut sealer, &mut times, &mut commands, stop);
         let why = result.as_ref().err().map(unavailable);
         let go_on = match result {
@@ -63,9 +76,9 @@ fn turn(
     let now = shared.clock.mono_ns();
     loop {
         let wrote = shared.drain_blocking().map_err(Fault::Fatal)?;
-        settle(shared, sealer)?;
+        times.crowd = settle(shared, sealer)? >= CROWD;
         // `strict`: those who came during the sync are written now, as one batch. What could not be written waits.
-        if !wrote || !shared.has_work() {
+        if !wrote || times.crowd || !shared.has_work() {
             break;
         }
         if shared.clock.mono_ns().saturating_sub(times.signed) >= SIGN_NS {
@@ -81,21 +94,40 @@ fn turn(
     }
     let age = now.saturating_sub(times.segment);
     let grown = sealer.offset >= shared.options.segment_bytes;
-    if !stop && (grown || (age >= shared.options.segment_ns && sealer.offset > 0)) {
+    let due = grown || (age >= shared.options.segment_ns && sealer.offset > 0);
+    match sealer.preparing.take() {
+        Some(preparing) if stop => preparing.leave(),
+        preparing => sealer.preparing = preparing,
+    }
+    if !stop && (due || sealer.preparing.is_some()) && next_segment(shared, sealer)? {
         times.segment = now;
-        shared.with_head(|head| {
-            settle_locked(shared, sealer, head)?;
-            head.totals.forget(shared.options.keep_runs_ms);
-            let header = Entry { epoch: Some(Int(sealer.epoch)), ..Entry::new(Kind::Rotate) };
-            shared.at("rotate");
-            sealer.rotate(head, header)?;
-            shared.at("rotated");
-            settle_locked(shared, sealer, head)
-        })?;
     }
     shared.publish(sealer);
     shared.places.nudge();
     Ok(())
+}
+
+/// Begins the next segment, or gets ready to; says whether it has begun.
+fn next_segment(shared: &Shared, sealer: &mut Sealer) -> Result<bool, Fault> {
+    let ready = sealer.prepared()?;
+    if sealer.preparing.is_some() && !ready {
+        return Ok(false);
+    }
+    shared.with_head(|head| {
+        settle_locked(shared, sealer, head)?;
+        if !ready {
+            head.totals.forget(shared.options.keep_runs_ms);
+            if sealer.prepare(head)? {
+                return Ok(false);
+            }
+        }
+        let header = Entry { epoch: Some(Int(sealer.epoch)), ..Entry::new(Kind::Rotate) };
+        shared.at("rotate");
+        sealer.rotate(head, header)?;
+        shared.at("rotated");
+        settle_locked(shared, sealer, head)?;
+        Ok(true)
+    })
 }
 
 /// Heartbeats and counted refusals; at the end whatever was counted since. While nothing can be written, counts stay
@@ -125,10 +157,14 @@ fn due(shared: &Shared, times: &mut Times, stop: bool) {
     }
 }
 
-/// Syncs what was written so far, wakes who waits for it, and reads it back. Others may write meanwhile.
-fn settle(shared: &Shared, sealer: &mut Sealer) -> Result<(), Fault> {
-    let (unsynced, end) = shared.with_head(|head| (std::mem::take(&mut head.unsynced), head.offset));
-    sync(shared, sealer, unsynced, end)
+/// Syncs what was written so far, wakes who waits for it, and reads it back. Others may write meanwhile. Says how many
+/// waited.
+fn settle(shared: &Shared, sealer: &mut Sealer) -> Result<usize, Fault> {
+    let spare = std::mem::take(&mut sealer.spare);
+    let (unsynced, end) =
+        shared.with_head(|head| (std::mem::replace(&mut head.unsynced, spare), head.offset));
+    let waited = unsynced.acks.len();
+    sync(shared, sealer, unsynced, end).map(|()| waited)
 }
 
 fn settle_locked(shared: &Shared, sealer: &mut Sealer, head: &mut Head) -> Result<(), Fault> {
@@ -136,15 +172,16 @@ fn settle_locked(shared: &Shared, sealer: &mut Sealer, head: &mut Head) -> Resul
     sync(shared, sealer, unsynced, head.offset)
 }
 
-fn sync(shared: &Shared, sealer: &mut Sealer, unsynced: Unsynced, end: u64) -> Result<(), Fault> {
+fn sync(shared: &Shared, sealer: &mut Sealer, mut unsynced: Unsynced, end: u64) -> Result<(), Fault> {
     if unsynced.leaves.is_empty() {
+        sealer.spare = unsynced;
         return Ok(());
     }
     shared.at("sync");
     let start = shared.clock.mono_ns();
     if let Err(e) = sealer.file.sync() {
         let why = format!("a sync failed: {e}");
-        for (slot, _) in unsynced.acks {
+        for (slot, _) in unsynced.acks.drain(..) {
             slot.complete(Err(Unavailable::Poisoned(why.clone())));
         }
         return Err(Fault::Fatal(why));
@@ -152,11 +189,15 @@ fn sync(shared: &Shared, sealer: &mut Sealer, unsynced: Unsynced, end: u64) -> R
     let took = shared.clock.mono_ns().saturating_sub(start);
     shared.options.watch.iter().for_each(|w| w.synced(took));
     shared.at("synced");
-    for (slot, receipt) in unsynced.acks {
+    for (slot, receipt) in unsynced.acks.drain(..) {
         slot.complete(Ok(receipt));
     }
     shared.at("acknowledged");
-    sealer.absorb(end, &unsynced.leaves)
+    sealer.absorb(end, &unsynced.leaves)?;
+    unsynced.leaves.clear();
+    unsynced.bytes = 0;
+    sealer.spare = unsynced;
+    Ok(())
 }
 
 fn sign(shared: &Shared, sealer: &mut Sealer) -> Result<(), Fault> {
@@ -207,5 +248,5 @@ fn unavailable(fault: &Fault) -> Unavailable {
 
 /// A record of the journal's own, that takes no place.
 pub(crate) fn own(entry: Entry) -> Item {
-    Item { entry, slot: Slot::new(), keep: true, after: None, place: false }
+    Item { entry: entry.into(), slot: Slot::new(), keep: true, after: None, place: false }
 }

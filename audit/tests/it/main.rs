@@ -11,6 +11,7 @@ mod format;
 mod kill;
 mod log;
 mod oddities;
+mod pace;
 mod power;
 mod proofs;
 mod support;

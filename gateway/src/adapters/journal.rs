@@ -10,13 +10,14 @@ mod spans;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use audit::costs::Principal;
+use audit::costs::{Principal, RunKey};
 use audit::entry::{Entry, Int, Kind, Text};
 use audit::hash::Digest;
-use audit::span::{Body, DigestKey};
+use audit::span::Body;
 use audit::writer::{self, OutcomeSlot};
 use auth::CertificateName;
 use futures_util::FutureExt as _;
+use mcp::method::TOOLS_CALL;
 use parking_lot::Mutex;
 
 pub use open::{Place, fork, open};
@@ -47,51 +48,55 @@ pub struct OnDisk {
 }
 
 impl OnDisk {
-    fn entry(&self, kind: Kind, about: &About<'_>) -> Entry {
-        let Principal { iss, sub, client, tenant } = principal(about.who);
+    /// A record about a message; `run` names whose it is.
+    fn entry(&self, kind: Kind, about: &About<'_>, RunKey { run, task, principal }: RunKey) -> Entry {
+        let Principal { iss, sub, client, tenant } = principal;
         let some = |text: Text| (!text.is_empty()).then_some(text);
-        let own = |text: &str| some(Text::Owned(text.to_owned()));
         Entry {
-            call: own(about.call_id),
+            call: some(about.call_id.into()),
             iss: some(iss),
             sub: some(sub),
             client: some(client),
             tenant: some(tenant),
-            task: own(about.task),
-            run: about.run.and_then(own),
-            method: own(about.method),
-            server: own(about.server),
-            tool: own(about.name),
+            task: some(task),
+            run: some(run),
+            method: some(method(about.method)),
+            server: some(about.server.into()),
+            tool: some(about.name.into()),
             ..Entry::new(kind)
         }
     }
 
-    fn first(&self, intent: &Intent<'_>, ids: &Ids) -> Entry {
+    fn first(&self, intent: &Intent<'_>, ids: &Ids, run: &spans::Run) -> Entry {
         let about = &intent.about;
-        let mut entry = self.entry(Kind::Intent, about);
-        entry.trace = Some(Text::Owned(ids.trace.to_string()));
-        entry.span = Some(Text::Owned(ids.span.to_string()));
+        let mut entry = self.entry(Kind::Intent, about, run.key.clone());
+        entry.trace = Some((&ids.trace).into());
+        entry.span = Some((&ids.span).into());
         entry.index = ids.index.map(Int);
-        let tenant = entry.tenant.clone().unwrap_or_default();
-        entry.args_mac = Some(self.spans.key.body(&tenant, Body::Args, intent.args));
+        entry.args_mac = Some(run.bodies.body(Body::Args, intent.args));
         entry.args_bytes = Some(length(intent.args));
         entry.tool_digest = intent.tool_digest.map(Digest);
         entry.policy_digest = Some(self.policy);
         entry.decision = Some(Text::Borrowed("allowed"));
-        entry.rule = Some(Text::Owned(intent.rule.to_owned()));
+        entry.rule = Some(intent.rule.into());
         entry.traceparent = traceparent(about);
         if let Some(held) = &intent.held {
             entry.reserved_nanousd = Some(Int(held.nanousd));
             if let Some((day, bytes)) = held.counted {
-                (entry.day, entry.reserved_bytes) = (Some(Text::Owned(day.to_owned())), Some(Int(bytes)));
+                (entry.day, entry.reserved_bytes) = (Some(day.into()), Some(Int(bytes)));
             }
         }
         entry
     }
 }
 
+/// The usual method is a constant.
+fn method(name: &str) -> Text {
+    if name == TOOLS_CALL { Text::Borrowed(TOOLS_CALL) } else { name.into() }
+}
+
 fn traceparent(about: &About<'_>) -> Option<Text> {
-    about.traceparent.map(|text| Text::Owned(text.to_owned()))
+    about.traceparent.map(Text::from)
 }
 
 fn length(bytes: &[u8]) -> Int {
@@ -100,7 +105,7 @@ fn length(bytes: &[u8]) -> Int {
 
 /// The members of a record that name a caller. Issuers are URLs, so that no subject of one can be taken for another's.
 fn principal(who: &Who) -> Principal {
-    let text = |text: &str| Text::Owned(text.to_owned());
+    let text = |text: &str| Text::from(text);
     match &who.principal {
         auth::Principal::Anonymous => Principal { sub: Text::Borrowed("anonymous"), ..Principal::default() },
         auth::Principal::Token { name } => {
@@ -130,27 +135,25 @@ fn unavailable(why: audit::error::Unavailable) -> Unavailable {
 
 struct Open {
     slot: OutcomeSlot,
-    /// Whose call it is, as the intent said.
-    entry: Entry,
-    digest: Arc<DigestKey>,
+    run: Arc<spans::Run>,
     strict: bool,
 }
 
 impl Slot for Open {
     fn finish(self: Box<Self>, end: End) -> Kept {
-        let Open { slot, mut entry, digest, strict } = *self;
-        entry.outcome = Some(Text::Borrowed(end.ending.label()));
-        entry.reason = end.reason.map(Text::Borrowed);
-        entry.cost_nanousd = end.cost_nanousd.map(Int);
-        entry.charged_bytes = end.charged_bytes.map(Int);
-        entry.ms = Some(Int(end.ms));
-        let given = end.result.as_ref().map(|result| (Body::Result, result));
-        if let Some((kind, body)) = given.or(end.partial.as_ref().map(|part| (Body::Partial, part))) {
-            let tenant = entry.tenant.clone().unwrap_or_default();
-            entry.result_mac = Some(digest.body(&tenant, kind, body.bytes()));
-            entry.result_bytes = Some(length(body.bytes()));
-        }
-        let ticket = slot.finish(entry);
+        let Open { slot, run, strict } = *self;
+        let ticket = slot.end(|entry| {
+            entry.outcome = Some(Text::Borrowed(end.ending.label()));
+            entry.reason = end.reason.map(Text::Borrowed);
+            entry.cost_nanousd = end.cost_nanousd.map(Int);
+            entry.charged_bytes = end.charged_bytes.map(Int);
+            entry.ms = Some(Int(end.ms));
+            let given = end.result.as_ref().map(|result| (Body::Result, result));
+            if let Some((kind, body)) = given.or(end.partial.as_ref().map(|part| (Body::Partial, part))) {
+                entry.result_mac = Some(run.bodies.body(kind, body.bytes()));
+                entry.result_bytes = Some(length(body.bytes()));
+            }
+        });
         if strict {
             return Kept::Later(Box::pin(async move {
                 ticket.await.map(|kept| Some(receipt(kept))).map_err(unavailable)
@@ -169,27 +172,15 @@ impl Slot for Open {
 impl Journal for OnDisk {
     async fn intent(&self, intent: &Intent<'_>) -> Result<Written, Unavailable> {
         let known = |run: &_| self.journal.totals(|totals| totals.next_index(run));
-        let ids = self.spans.ids(intent, known);
-        let entry = self.first(intent, &ids);
-        // An outcome repeats whose it is, and not what was asked.
-        let rest = Entry {
-            args_mac: None,
-            args_bytes: None,
-            tool_digest: None,
-            policy_digest: None,
-            decision: None,
-            rule: None,
-            traceparent: None,
-            reserved_bytes: None,
-            reserved_nanousd: None,
-            ..entry.clone()
-        };
+        let (ids, run) = self.spans.ids(intent, known);
+        let entry = Box::new(self.first(intent, &ids, &run));
         let (written, slot) = self.journal.intent(entry).await.map_err(unavailable)?;
-        let open = Open { slot, entry: rest, digest: Arc::clone(&self.spans.key), strict: self.strict };
+        let open = Open { slot, run, strict: self.strict };
         Ok(Written { ids, receipt: Some(receipt(written)), slot: Box::new(open) })
     }
 
     async fn note(&self, about: &About<'_>, note: Note<'_>) -> Result<Option<Receipt>, Unavailable> {
+        let run = || spans::run_key(about);
         let entry = match note {
             Note::Denied(reason) if !self.denied.lock().room(&about.who.key) => {
                 self.journal.count_denied(reason);
@@ -203,15 +194,15 @@ impl Journal for OnDisk {
                 decision: Some(Text::Borrowed("refused")),
                 reason: Some(Text::Borrowed(reason)),
                 policy_digest: Some(self.policy),
-                ..self.entry(Kind::Denied, about)
+                ..self.entry(Kind::Denied, about, run())
             },
             Note::Question => Entry {
                 decision: Some(Text::Borrowed("needs_confirm")),
                 policy_digest: Some(self.policy),
-                ..self.entry(Kind::Question, about)
+                ..self.entry(Kind::Question, about, run())
             },
             Note::List(list) => {
-                Entry { digest: Some(Digest::sha256(&[list])), ..self.entry(Kind::List, about) }
+                Entry { digest: Some(Digest::sha256(&[list])), ..self.entry(Kind::List, about, run()) }
             }
         };
         let entry = Entry { traceparent: traceparent(about), ..entry };

@@ -150,7 +150,7 @@ fn page(
     };
     let mut found: Vec<(RunKey, RunTotals)> = Vec::new();
     for (looked, (key, run)) in totals.runs.range((from, Bound::Unbounded)).enumerate() {
-        if wanted.run.as_ref().is_some_and(|run| *run != key.run) {
+        if wanted.run.as_ref().is_some_and(|run| key.run != *run) {
             break;
         }
         // Of one that was forgotten meanwhile only the records tell everything.

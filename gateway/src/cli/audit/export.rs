@@ -106,7 +106,7 @@ fn cells(record: &Record) -> [Cow<'_, str>; COLUMNS.len()] {
         number(Some(e.seq)),
         Cow::Owned(record.leaf.hex()),
         Cow::Borrowed(&e.ts),
-        e.kind.name(),
+        Cow::Borrowed(e.kind.name()),
         text(&e.call),
         text(&e.iss),
         text(&e.sub),
