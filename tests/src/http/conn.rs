@@ -21,10 +21,15 @@ pub struct Conn {
 impl Conn {
     /// Connects.
     pub fn open(addr: SocketAddr) -> Conn {
-        let tcp = TcpStream::connect_timeout(&addr, LONG).unwrap_or_else(|e| panic!("connect {addr}: {e}"));
+        Conn::try_open(addr).unwrap_or_else(|e| panic!("connect {addr}: {e}"))
+    }
+
+    /// Connects, unless nobody is there.
+    pub fn try_open(addr: SocketAddr) -> Result<Conn, String> {
+        let tcp = TcpStream::connect_timeout(&addr, LONG).map_err(|e| e.to_string())?;
         tcp.set_nodelay(true).expect("nodelay");
         let wire = Box::new(tcp.try_clone().expect("clone socket"));
-        Conn { wire, tcp, buffer: Vec::new() }
+        Ok(Conn { wire, tcp, buffer: Vec::new() })
     }
 
     /// Over something that speaks over `tcp` (TLS).

@@ -109,7 +109,7 @@ impl Request {
 
     /// Sends and gives back the status, or the way in which there was none.
     pub fn try_send(&self, addr: SocketAddr) -> Result<Answer, String> {
-        let mut conn = Conn::open(addr);
+        let mut conn = Conn::try_open(addr)?;
         conn.write(&self.wire(&addr.to_string()));
         Ok(conn.stream_after(&self.method, LONG)?.finish())
     }
