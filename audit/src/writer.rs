@@ -200,13 +200,16 @@ pub struct Journal {
 }
 
 impl Journal {
-    fn submit(&self, item: Item) -> Result<Arc<Slot>, Unavailable> {
+    /// Queues a record. `buffered`: it is written by whoever asks for it, or at once when few calls are under way.
+    fn submit(&self, item: Item) -> Result<Ticket, Unavailable> {
         let slot = item.slot.clone();
         self.shared.push(item)?;
-        if self.shared.options.durability == Durability::Buffered {
-            self.shared.drain();
+        match self.shared.options.durability {
+            Durability::Strict => {}
+            Durability::Buffered if self.shared.busy() => return Ok(Ticket::gathering(slot, &self.shared)),
+            Durability::Buffered => self.shared.drain(),
         }
-        Ok(slot)
+        Ok(Ticket::new(slot))
     }
 
     /// Records that a call is about to be sent, and keeps the place of its outcome. Waits for room in the queue, for
@@ -230,7 +233,7 @@ impl Journal {
         let mut guard = OutcomeSlot { journal: self.clone(), intent: intent.clone(), fallback, sent: false };
         let item = Item { entry, slot: intent.clone(), keep: false, after: None, place: true };
         let receipt = match self.submit(item) {
-            Ok(slot) => Ticket(slot).await,
+            Ok(ticket) => ticket.await,
             Err(error) => Err(error),
         };
         match receipt {
@@ -253,7 +256,7 @@ impl Journal {
         let entry = entry.into();
         self.shared.places.take(1).await;
         let item = Item { entry, slot: Slot::new(), keep: false, after: None, place: true };
-        Ticket(self.submit(item)?).await
+        self.submit(item)?.await
     }
 
     /// Counts a refusal that is too frequent for a record of its own: once a second one `denied_count` for each reason.
@@ -373,8 +376,7 @@ impl OutcomeSlot {
         let after = (!self.intent.done() || self.intent.failed()).then(|| self.intent.clone());
         let item = Item { entry, slot: slot.clone(), keep: true, after, place: true };
         // Refused only when the journal has ended; the slot says so.
-        let _ = self.journal.submit(item);
-        Ticket(slot)
+        self.journal.submit(item).unwrap_or_else(|_| Ticket::new(slot))
     }
 
     /// The intent was not written: there is no outcome.

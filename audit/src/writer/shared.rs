@@ -20,6 +20,8 @@ use crate::error::Unavailable;
 
 /// Bytes that may be written without being synced; more waits in the queue.
 const MAX_UNSYNCED: u64 = 32 << 20;
+/// Places of the queue that are taken when records wait for each other: a call has one or two.
+const BUSY: usize = 16;
 /// Reasons whose refusals are counted; more are counted as one.
 const MAX_REASONS: usize = 64;
 
@@ -122,7 +124,7 @@ impl Shared {
         }
         queue.commands.push(make(slot.clone()));
         self.wake(&mut queue);
-        Ok(Ticket(slot))
+        Ok(Ticket::new(slot))
     }
 
     /// Counts a refusal that gets no record of its own.
@@ -130,6 +132,11 @@ impl Shared {
         let mut queue = self.queue.lock();
         let full = queue.counts.len() >= MAX_REASONS && !queue.counts.contains_key(reason);
         *queue.counts.entry(if full { "other" } else { reason }).or_default() += 1;
+    }
+
+    /// Whether so many calls are under way that others are likely to come in the same moment.
+    pub(crate) fn busy(&self) -> bool {
+        self.options.queue.saturating_sub(self.places.free()) >= BUSY
     }
 
     pub(crate) fn take_counts(&self) -> BTreeMap<&'static str, u64> {

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use parking_lot::Mutex;
 
+use super::shared::Shared;
 use crate::error::Unavailable;
 use crate::hash::Digest;
 
@@ -67,7 +68,34 @@ impl<T> Slot<T> {
 
 /// Resolves when the record is written (`buffered`) or durable (`strict`). It may be dropped: the record is written
 /// all the same.
-pub struct Ticket<T = Receipt>(pub(crate) Arc<Slot<T>>);
+pub struct Ticket<T = Receipt> {
+    slot: Arc<Slot<T>>,
+    gather: Option<Gather>,
+}
+
+/// A record that waits for others that come in the same moment: written together they cost less than one by one. Who
+/// asks twice, or never again, writes whatever has come.
+struct Gather {
+    shared: Arc<Shared>,
+    asked: bool,
+}
+
+impl Drop for Gather {
+    fn drop(&mut self) {
+        self.shared.drain();
+    }
+}
+
+impl<T> Ticket<T> {
+    pub(crate) fn new(slot: Arc<Slot<T>>) -> Ticket<T> {
+        Ticket { slot, gather: None }
+    }
+
+    /// Of a record that nobody is at yet.
+    pub(crate) fn gathering(slot: Arc<Slot<T>>, shared: &Arc<Shared>) -> Ticket<T> {
+        Ticket { slot, gather: Some(Gather { shared: shared.clone(), asked: false }) }
+    }
+}
 
 impl<T: Clone> Ticket<T> {
     /// Waits on this thread.
@@ -82,8 +110,16 @@ impl<T: Clone> Ticket<T> {
 impl<T: Clone> Future for Ticket<T> {
     type Output = Result<T, Unavailable>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.0.0.lock();
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let written = self.slot.done();
+        if let Some(gather) = self.gather.as_mut().filter(|gather| !gather.asked && !written) {
+            // Behind everybody else who is to run now.
+            gather.asked = true;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.gather = None;
+        let mut state = self.slot.0.lock();
         match &mut *state {
             State::Done(result) => Poll::Ready(result.clone()),
             State::Waiting(waker) | State::Kept(waker) => {
@@ -97,7 +133,7 @@ impl<T: Clone> Future for Ticket<T> {
 impl Ticket {
     /// Whether the record was written, or could not be for now.
     pub fn attempted(&self) -> bool {
-        !matches!(&*self.0.0.lock(), State::Waiting(_))
+        !matches!(&*self.slot.0.lock(), State::Waiting(_))
     }
 
     /// Waits until then: what a process has done before it tells of it, and not for a disk that is full.

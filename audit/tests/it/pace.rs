@@ -2,17 +2,20 @@
 
 use std::io;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tollgate_audit::clock::SystemClock;
 use tollgate_audit::entry::{Entry, Kind};
+use tollgate_audit::error::Unavailable;
 use tollgate_audit::read;
 use tollgate_audit::storage::{Disk, Lock, Mode, Storage, StoredFile};
 use tollgate_audit::verify::{self, DirSource, verify};
-use tollgate_audit::writer::{Durability, Journal, Options, block_on};
+use tollgate_audit::writer::{Durability, Journal, Options, OutcomeSlot, Receipt, block_on};
 
 use crate::support::*;
 
@@ -180,4 +183,39 @@ fn z15_a_key_is_handed_over_while_a_long_snapshot_is_written() {
     assert_eq!(read::totals(&DirSource::new(&log)).unwrap(), before);
     let again = Journal::open(Options { key: key(2), ..small }).unwrap();
     again.totals(|now| assert_eq!(*now, before));
+}
+
+#[test]
+fn z19_calls_of_one_moment_are_written_together_and_none_waits_for_one_that_left() {
+    type Call<'a> = Pin<Box<dyn Future<Output = Result<(Receipt, OutcomeSlot), Unavailable>> + 'a>>;
+    let dir = tempfile::tempdir().unwrap();
+    let interval = Duration::from_secs(60);
+    let journal = Journal::open(Options { sync_interval: interval, ..options(dir.path()) }).unwrap();
+    let mut calls: Vec<Call<'_>> =
+        (0..40).map(|number| Box::pin(journal.intent(intent(number))) as Call<'_>).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    let first = calls.iter_mut().map(|call| call.as_mut().poll(&mut context)).collect::<Vec<_>>();
+    let before = journal.stats().records;
+    let waiting = first.iter().filter(|poll| poll.is_pending()).count();
+    assert!(waiting >= 20, "{waiting} wait");
+    // One of them leaves: all that had come are written.
+    calls.pop();
+    assert!(journal.stats().records >= before + waiting as u64);
+    let mut slots: Vec<OutcomeSlot> = Vec::new();
+    for poll in first {
+        if let Poll::Ready(done) = poll {
+            slots.push(done.unwrap().1);
+        }
+    }
+    for call in calls.iter_mut().skip(slots.len()) {
+        match call.as_mut().poll(&mut context) {
+            Poll::Ready(done) => slots.push(done.unwrap().1),
+            Poll::Pending => panic!("it was written"),
+        }
+    }
+    // Outcomes that nobody asks for are written all the same.
+    let before = journal.stats().records;
+    let written = slots.len() as u64;
+    slots.into_iter().enumerate().for_each(|(number, slot)| drop(slot.finish(outcome(number as u64))));
+    assert_eq!(journal.stats().records, before + written);
 }
