@@ -80,7 +80,7 @@ fn cut_power(diary: &[Op], seed: u64, states: u64) {
             // Before anything is mended. A checkpoint may be damaged, even an epoch's first; records are never called
             // changed. Of what was never acknowledged a line may be left with a hole in it, which is none of the log's.
             let report = verify(&files, &verify::Options::default());
-            let kept = acknowledged(&diary[..cut]).last().map_or(0, |(seq, _)| seq + 1);
+            let kept = acknowledged(&diary[..cut]).iter().map(|(seq, _)| seq + 1).max().unwrap_or(0);
             let damaged = |f: &verify::Finding| match f.class {
                 verify::Class::BadSignature | verify::Class::EpochGap => true,
                 verify::Class::Inserted => f.first >= kept,
