@@ -100,7 +100,7 @@ fn text(status: StatusCode, body: impl Into<Bytes>) -> Full {
 
 fn capability(gate: &Gate, snap: &Snapshot) -> Full {
     let task = snap.config.default_task.as_deref().unwrap_or_default();
-    let reader = card::Reader { task, admitted: None, now: gate.clock.now() };
+    let reader = card::Reader { task, admitted: None, now: gate.means.clock.now() };
     let card = card::card(snap, &reader, &*gate.book.journal);
     Full::new(StatusCode::OK, "application/json", card.into_bytes())
 }
@@ -177,7 +177,7 @@ fn status(gate: &Gate, snap: &Snapshot, counters: &Counters) -> Value {
             "departed": counters.departed.load(Relaxed),
             "slow_readers": counters.slow_readers.load(Relaxed),
         },
-        "issuers": snap.keys.issuers().iter().map(|state| issuer(state, gate.clock.now())).collect::<Vec<_>>(),
+        "issuers": snap.keys.issuers().iter().map(|state| issuer(state, gate.means.clock.now())).collect::<Vec<_>>(),
         "audit": gate.book.journal.figures().map(|figures| json!({ "fault": figures.fault })),
         "archive": gate.book.journal.archive().map(archive),
         "servers": snap.catalog.members().iter().map(|member| server(member)).collect::<Vec<_>>(),

@@ -90,23 +90,18 @@ pub fn with_journal(config: Checked, journal: Arc<dyn Journal>) -> Result<Arc<Ga
         sealer,
         config: Arc::clone(&config),
     };
-    let means = Arc::new(means(&config, &book));
     Ok(Arc::new(Gate {
         snapshot: ArcSwap::from_pointee(snapshot),
+        means: Arc::new(means(&config, &book)),
         book,
-        clock: Arc::clone(&means.clock),
-        limits: Arc::clone(&means.limits),
         nonces: Arc::new(nonces::InMemory::default()),
         rounds: Arc::new(nonces::InMemory::default()),
         questions: Questions::default(),
         runs: Runs::default(),
         inflight: Inflight::default(),
-        places: Arc::clone(&means.places),
         streams: Arc::new(Semaphore::new(config.limits.streams)),
         draining: CancellationToken::new(),
-        closing: means.closing.clone(),
         warm: CancellationToken::new(),
-        means,
     }))
 }
 

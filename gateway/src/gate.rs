@@ -48,12 +48,8 @@ pub struct Gate {
     pub snapshot: ArcSwap<Snapshot>,
     /// Journal and metrics.
     pub book: Arc<Book>,
-    /// What calls need that go on beside their request.
+    /// What calls need too that go on beside their request.
     pub means: Arc<Means>,
-    /// The wall clock.
-    pub clock: Arc<dyn Clock>,
-    /// Counters of rates, concurrency and budgets.
-    pub limits: Arc<Limits>,
     /// Used confirmations.
     pub nonces: Arc<dyn Nonces>,
     /// Used states of servers' rounds: however many there are, confirmations have their place.
@@ -64,29 +60,25 @@ pub struct Gate {
     pub runs: Runs,
     /// Calls that can be cancelled by id.
     pub inflight: Inflight,
-    /// Places for requests being served.
-    pub places: Arc<Semaphore>,
     /// Places for event streams open to clients.
     pub streams: Arc<Semaphore>,
     /// Cancelled when the process is to end: new requests are refused, streams of announcements end.
     pub draining: CancellationToken,
-    /// Cancelled shortly before what is still under way is cut: calls end with an error that says so.
-    pub closing: CancellationToken,
     /// Cancelled when every server was asked once.
     pub warm: CancellationToken,
 }
 
 /// What a call needs of the gateway when it goes on beside its request; together, so that a call holds one of it.
 pub struct Means {
-    /// See [`Gate::limits`].
+    /// Counters of rates, concurrency and budgets.
     pub limits: Arc<Limits>,
-    /// See [`Gate::clock`].
+    /// The wall clock.
     pub clock: Arc<dyn Clock>,
     /// Counters.
     pub metrics: Arc<Metrics>,
-    /// See [`Gate::places`].
+    /// Places for requests being served.
     pub places: Arc<Semaphore>,
-    /// See [`Gate::closing`].
+    /// Cancelled shortly before what is still under way is cut: calls end with an error that says so.
     pub closing: CancellationToken,
 }
 
@@ -94,7 +86,7 @@ impl Gate {
     /// What session checks need.
     pub fn desk<'a>(&'a self, snap: &'a Snapshot, party: &'a Party, host: Option<&'a Session>) -> Desk<'a> {
         let (legacy, sessions) = (&snap.config.legacy, &snap.sessions);
-        Desk { legacy, sessions, runs: &self.runs, party, host, now: self.clock.now() }
+        Desk { legacy, sessions, runs: &self.runs, party, host, now: self.means.clock.now() }
     }
 
     /// Counts a refusal that came before the message was known. The id is that of the record.

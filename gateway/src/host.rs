@@ -124,7 +124,8 @@ impl Reading {
                     continue;
                 }
             };
-            match decode::decode(&snap.config, self.gate.clock.now(), Arc::clone(admitted), body).await {
+            match decode::decode(&snap.config, self.gate.means.clock.now(), Arc::clone(admitted), body).await
+            {
                 Err(reject) => self.refuse(reject).await,
                 Ok(Body::Batch(batch)) => self.batch(snap, running, (party, batch)).await,
                 Ok(Body::One(decoded)) => {

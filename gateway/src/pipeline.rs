@@ -103,7 +103,7 @@ impl Gate {
         let session = host.and_then(Host::session);
         let bound = session::bind(&self.desk(snap, &party, session.as_ref()), identified);
         let taken = bound.and_then(|bound| {
-            let place = id.as_ref().map(|_| limit::place(&self.places)).transpose()?;
+            let place = id.as_ref().map(|_| limit::place(&self.means.places)).transpose()?;
             let entry = self.enter(&bound, id.as_ref());
             Ok(Box::new(Taken { bound, entry, place }))
         });
@@ -200,13 +200,13 @@ impl Gate {
         ledger.own = Some(target.own.clone());
         let party = &bound.identified.party;
         let end = ledger.started() + forward::times(&target, &party.profile).1;
-        let permitted = authorize::authorize(bound, target, self.clock.now());
+        let permitted = authorize::authorize(bound, target, self.means.clock.now());
         let permitted = timeout_at(end, permitted).await.map_err(|_| start::late(&ledger.server))??;
-        let rated = self.limits.rate(Caller { party, run: &bound.run }, permitted).await?;
+        let rated = self.means.limits.rate(Caller { party, run: &bound.run }, permitted).await?;
         let decoded = &bound.identified.decoded;
         // A batch is answered as a whole, and `initialize` may not come with it.
         let streams = !decoded.batched;
-        let (sealer, now) = (&snap.sealer, self.clock.now());
+        let (sealer, now) = (&snap.sealer, self.means.clock.now());
         let desk = confirm::Desk { sealer, nonces: &*self.nonces, rounds: &*self.rounds, now, streams };
         match confirm::confirm(&desk, bound, rated).await? {
             Next::Again(result) => {
@@ -258,7 +258,8 @@ impl Gate {
         local: Local,
         host: Option<&Host>,
     ) -> Result<Outcome, Reject> {
-        let asking = answers::Asking { snap, bound, journal: &*self.book.journal, now: self.clock.now() };
+        let asking =
+            answers::Asking { snap, bound, journal: &*self.book.journal, now: self.means.clock.now() };
         if let Message::Response(response) = &bound.identified.decoded.message {
             self.questions.answer(bound.identified.party.who.owner, bound.conversation, response);
         }

@@ -51,7 +51,7 @@ pub async fn open(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Reply {
         closed: session.state.closed().clone(),
         draining: gate.draining.clone(),
         waiting: VecDeque::new(),
-        ends: live::ends(&party.who, gate.clock.now(), snap.config.auth.stream_grace),
+        ends: live::ends(&party.who, gate.means.clock.now(), snap.config.auth.stream_grace),
         _held: (place, Gauge::stream(&gate.book.metrics)),
     };
     // The first comment goes out at once, so that the client sees the stream open.
@@ -99,7 +99,7 @@ async fn session_of(gate: &Gate, snap: &Snapshot, admitted: &Admitted) -> Result
     if admitted.verb == Verb::Get {
         admit::check_accept(&admitted.headers, &["text/event-stream"])?;
     }
-    let party = identify::identify(snap, admitted, gate.clock.now()).await?;
+    let party = identify::identify(snap, admitted, gate.means.clock.now()).await?;
     route::endpoint(&snap.catalog, &party, &admitted.endpoint)?;
     let session = session::open(&gate.desk(snap, &party, None), &admitted.headers)?;
     Ok((party, session))

@@ -125,7 +125,7 @@ pub async fn serve(
 async fn last_call(gate: Arc<Gate>, drain: Duration) {
     gate.draining.cancelled().await;
     tokio::time::sleep(drain.saturating_sub(LAST_CALL)).await;
-    gate.closing.cancel();
+    gate.means.closing.cancel();
 }
 
 /// Where the gateway listens.

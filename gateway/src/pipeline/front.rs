@@ -111,7 +111,7 @@ impl Gate {
         body: Bytes,
         gone: &CancellationToken,
     ) -> Reply {
-        let now = self.clock.now();
+        let now = self.means.clock.now();
         let body = match decode::decode(&snap.config, now, Arc::clone(admitted), body).await {
             Ok(body) => body,
             Err(reject) => return self.refusal(None, &reject).into(),
