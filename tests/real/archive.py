@@ -190,6 +190,8 @@ def again(archive: Archive) -> None:
 
 
 def read(archive: Archive, key: str) -> None:
+    # What is still on its way would come between two of the commands, and they would speak of different ends.
+    until("the archive", lambda: archive.status()["lag_segments"] == 0)
     with case("verify reads it from there"):
         done = archive.command("verify", URL, "--key", key, "--json")
         report = json.loads(done.stdout)
