@@ -22,6 +22,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::config::{self, Checked, Options};
+use crate::lanes::Lanes;
 
 /// The gateway for MCP traffic: one URL in front of many MCP servers, whatever era either side speaks.
 #[derive(Debug, Parser)]
@@ -112,7 +113,12 @@ fn task_known(config: &Checked, task: Option<&str>, err: &mut dyn Write) -> bool
     known
 }
 
-/// The runtime of everything that waits.
+/// Where connections are served.
+fn lanes(err: &mut dyn Write) -> Option<Lanes> {
+    Lanes::start().map_err(|error| writeln!(err, "tollgate: no threads: {error}").ok()).ok()
+}
+
+/// The runtime of everything else that waits.
 fn runtime(err: &mut dyn Write) -> Option<tokio::runtime::Runtime> {
     let made = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     made.map_err(|error| writeln!(err, "tollgate: no runtime: {error}").ok()).ok()

@@ -26,11 +26,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pingora_core::listeners::tls::Acceptor;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use listen::{Drained, bind, serve};
 
+use crate::lanes::Places;
 pub use crate::wire::{BodyFault, Frames, Full, Handler, Head, Reply, StreamReply, Work};
 
 /// How one listener behaves.
@@ -44,6 +46,8 @@ pub struct Options {
     pub h2c: bool,
     /// How long requests in flight may take after `shutdown`, before they are cut.
     pub drain: Duration,
+    /// Where connections are served; none: where the listener is.
+    pub places: Places,
     /// Counts that the listener keeps; share it with whoever shows them.
     pub counters: Arc<Counters>,
 }
@@ -55,6 +59,7 @@ impl Default for Options {
             tls: None,
             h2c: false,
             drain: Duration::from_secs(30),
+            places: Places::default(),
             counters: Arc::default(),
         }
     }
@@ -146,6 +151,9 @@ struct Shared {
     /// Past the drain deadline: everything is dropped.
     kill: CancellationToken,
     tasks: TaskTracker,
+    places: Places,
+    /// Where the listener is. An HTTP/2 connection's streams run there: they would be too much for one lane.
+    home: Handle,
 }
 
 /// Holds a gauge up for as long as it lives, whatever ends the task that holds it.

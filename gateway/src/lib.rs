@@ -15,6 +15,7 @@ pub mod edge;
 pub mod gate;
 pub mod host;
 pub mod inflight;
+pub mod lanes;
 pub mod partials;
 pub mod pipeline;
 pub mod ports;

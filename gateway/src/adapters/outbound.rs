@@ -5,6 +5,7 @@ mod body;
 mod connect;
 mod conns;
 mod fetch;
+mod shelves;
 mod watched;
 
 pub(in crate::adapters) use body::Body;

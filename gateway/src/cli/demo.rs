@@ -13,9 +13,10 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::serve::{Addresses, serve};
-use super::{journal, log, runtime};
+use super::{journal, lanes, log, runtime};
 use crate::config::{self, Checked, Options, Source};
 use crate::edge;
+use crate::lanes::Places;
 
 /// Where to listen.
 #[derive(Debug, Args)]
@@ -30,10 +31,10 @@ pub struct DemoArgs {
 
 /// Runs the command.
 pub fn run(args: &DemoArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
-    let Some(runtime) = runtime(err) else { return 1 };
+    let (Some(runtime), Some(lanes)) = (runtime(err), lanes(err)) else { return 1 };
     // Its journal is for looking at while it runs.
     let folder = std::env::temp_dir().join(format!("tollgate-demo-{}", Uuid::now_v7().simple()));
-    let result = runtime.block_on(demo(args, &folder, (out, err)));
+    let result = runtime.block_on(demo(args, &folder, lanes.places(), (out, err)));
     std::fs::remove_dir_all(&folder).ok();
     match result {
         Ok(()) => 0,
@@ -52,6 +53,7 @@ pub fn server() -> u8 {
 async fn demo(
     args: &DemoArgs,
     folder: &Path,
+    places: Places,
     (out, err): (&mut dyn Write, &mut dyn Write),
 ) -> Result<(), String> {
     let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
@@ -62,7 +64,7 @@ async fn demo(
     let config = configuration(args, addr, folder)?;
     log::start(&config.log);
     let journal = journal::open(&config, journal::SERVE, err).ok_or("no journal")?;
-    let result = serve(config, journal, out, instructions).await;
+    let result = serve(config, journal, places, out, instructions).await;
     stop.cancel();
     clock.await.ok();
     result

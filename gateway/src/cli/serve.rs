@@ -10,12 +10,13 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{journal, load, log, runtime};
+use super::{journal, lanes, load, log, runtime};
 use crate::admin::Admin;
 use crate::assemble;
 use crate::config::{Checked, Options};
 use crate::edge::{self, Counters, Limits, certs::Certificates};
 use crate::gate::Gate;
+use crate::lanes::Places;
 use crate::pipeline::front::Front;
 use crate::ports::journal::Journal;
 
@@ -43,8 +44,8 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     log::start(&config.log);
     replicas(&config);
     let Some(journal) = journal::open(&config, journal::SERVE, err) else { return 1 };
-    let Some(runtime) = runtime(err) else { return 1 };
-    match runtime.block_on(serve(config, journal, out, |_, _| Ok(()))) {
+    let (Some(runtime), Some(lanes)) = (runtime(err), lanes(err)) else { return 1 };
+    match runtime.block_on(serve(config, journal, lanes.places(), out, |_, _| Ok(()))) {
         Ok(()) => 0,
         Err(error) => {
             log::failed(&error, err);
@@ -72,6 +73,7 @@ fn replicas(config: &Checked) {
 pub async fn serve(
     config: Checked,
     journal: Arc<dyn Journal>,
+    places: Places,
     out: &mut dyn Write,
     started: impl FnOnce(&Addresses, &mut dyn Write) -> io::Result<()>,
 ) -> Result<(), String> {
@@ -92,7 +94,8 @@ pub async fn serve(
     let gate = assemble::with_journal(config, journal)?;
     let counters = Arc::new(Counters::default());
     let stop = gate.draining.clone();
-    let options = edge::Options { limits, tls: tls.clone(), h2c, drain, counters: Arc::clone(&counters) };
+    let options =
+        edge::Options { limits, tls: tls.clone(), h2c, drain, places, counters: Arc::clone(&counters) };
     let front = edge::serve(data, options, Arc::new(Front(Arc::clone(&gate))), stop.clone());
     let addresses = Addresses { scheme, data: data_addr, admin: admin.as_ref().map(|(_, addr)| *addr) };
     // The admin listener outlives the data listener, so that probes see the drain.

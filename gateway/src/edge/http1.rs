@@ -43,8 +43,8 @@ pub(super) async fn serve(mut line: Box<Line>, peer: SocketAddr, shared: &Arc<Sh
         }
         served = served.saturating_add(1);
         let last = limits.requests.is_some_and(|cap| served >= cap);
-        // Boxed: what a request needs is not a part of an idle connection.
-        match Box::pin(one(line, peer, shared, last)).await {
+        // Not boxed: an idle connection is larger for it, and a request need not make room first.
+        match one(line, peer, shared, last).await {
             Some(again) => line = again,
             None => return,
         }

@@ -92,8 +92,8 @@ pub(super) async fn serve(mut line: Box<Line>, peer: SocketAddr, shared: &Arc<Sh
 /// Starts a stream's task. It ends by itself when the connection does; past the drain's deadline it is cut.
 fn spawn(stream: HttpSession, from: head::From, shared: &Arc<Shared>, open: Arc<()>) {
     let shared = shared.clone();
-    let tasks = shared.tasks.clone();
-    tasks.spawn(async move {
+    let (tasks, home) = (shared.tasks.clone(), shared.home.clone());
+    let stream = async move {
         let _open = open;
         let _held = Held::new(&shared.counters.in_flight);
         tokio::select! {
@@ -101,7 +101,8 @@ fn spawn(stream: HttpSession, from: head::From, shared: &Arc<Shared>, open: Arc<
             () = shared.kill.cancelled() => {}
             () = one(stream, &from, &shared) => {}
         }
-    });
+    };
+    tasks.spawn_on(stream, &home);
 }
 
 /// One stream.

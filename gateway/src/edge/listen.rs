@@ -10,6 +10,7 @@ use pingora_core::listeners::tls::Acceptor;
 use pingora_core::protocols::TcpKeepalive;
 use pingora_core::protocols::l4::ext::set_tcp_keepalive;
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -68,6 +69,8 @@ pub async fn serve(
         shutdown,
         kill: CancellationToken::new(),
         tasks: TaskTracker::new(),
+        places: options.places,
+        home: Handle::current(),
     });
     accept(&listener, &shared).await;
     drop(listener);
@@ -118,17 +121,35 @@ fn take(tcp: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
     let shared = shared.clone();
     // Counted here and not in the task: a burst must not pass the check before the first task runs.
     shared.counters.connections.fetch_add(1, Ordering::Relaxed);
-    let tasks = shared.tasks.clone();
     // Of its own: each time that the connection is looked at asks for the token's lock.
     let kill = shared.kill.child_token();
-    tasks.spawn(async move {
-        let _held = Held(&shared.counters.connections);
-        tokio::select! {
-            biased;
-            () = kill.cancelled() => {}
-            () = connection(tcp, peer, &shared) => {}
-        }
-    });
+    let Some((lane, place)) = shared.places.take() else {
+        shared.tasks.clone().spawn(until_killed(kill, tcp, peer, shared));
+        return;
+    };
+    let moved = tcp.into_std();
+    shared.tasks.clone().spawn_on(
+        async move {
+            let _place = place;
+            match moved.and_then(TcpStream::from_std) {
+                Ok(tcp) => until_killed(kill, tcp, peer, shared).await,
+                Err(error) => {
+                    drop(Held(&shared.counters.connections));
+                    tracing::debug!(%error, "a connection that could not be moved");
+                }
+            }
+        },
+        &lane,
+    );
+}
+
+async fn until_killed(kill: CancellationToken, tcp: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
+    let _held = Held(&shared.counters.connections);
+    tokio::select! {
+        biased;
+        () = kill.cancelled() => {}
+        () = connection(tcp, peer, &shared) => {}
+    }
 }
 
 /// One connection from its first byte to its last.

@@ -20,6 +20,7 @@ use mcp::uri::{self, ResultKind};
 use mcp::{code, method};
 use memchr::memmem;
 
+use crate::lanes::off_worker;
 use crate::ports::journal::Ending;
 use crate::ports::upstream::Answer;
 use crate::reject::{Reject, Why};
@@ -327,7 +328,7 @@ fn check_output(permitted: &Permitted, outline: &Outline) -> Result<(), Reject> 
     }
     let Some(entry) = entry else { return Ok(()) };
     let bytes = outline.structured.as_ref().map_or(0, Raw::len);
-    let fault = filter::off_worker(entry.is_heavy_output(bytes), || {
+    let fault = off_worker(entry.is_heavy_output(bytes), || {
         let schema = entry.output()?;
         match &outline.structured {
             None => Some("structuredContent is missing though the tool declares an outputSchema".to_owned()),

@@ -5,8 +5,8 @@
 use std::error::Error as _;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -21,18 +21,17 @@ use hyper_util::client::legacy::connect::Connection as _;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tower_service::Service as _;
 
 use super::body::Body;
 use super::connect::{Connector, chain};
+use super::shelves::Shelves;
+use crate::lanes;
 use crate::ports::upstream::{Fault, FaultKind};
 
-/// Idle connections are dropped before the usual server does it (Node and uvicorn: 5 s), so that a request is not
-/// written into a connection that is just being closed.
-const IDLE: Duration = Duration::from_secs(4);
-/// Idle connections kept, per server.
-const IDLE_CONNECTIONS: usize = 256;
+/// A connection that was used so often in a row on other lanes than its own is replaced by one of the last user's.
+const STRANGERS: u8 = 4;
 /// How often an HTTP/2 connection is asked for a sign of life, and how long that may take.
 const ALIVE: Duration = Duration::from_secs(20);
 /// Attempts for a request that keeps being refused unseen. (Connections that were idle do not count: they run out.)
@@ -51,7 +50,7 @@ pub(in crate::adapters) struct Conns {
     origin: Uri,
     scheme: Scheme,
     authority: Authority,
-    idle: Mutex<Shelf>,
+    idle: Shelves,
     shared: Mutex<Option<http2::SendRequest<Whole>>>,
     /// Whether the last connection was one that all requests share, and whose turn it is to open the next.
     shares: AtomicBool,
@@ -75,18 +74,15 @@ impl Drop for Counted {
     }
 }
 
-/// Connections that wait for a request, the one used last on top.
-#[derive(Default)]
-struct Shelf {
-    wires: Vec<(Box<Wire>, Instant)>,
-    swept: bool,
-}
-
 /// An HTTP/1.1 connection. Nothing happens on it unless [`Wire::poll`] is called.
 pub(in crate::adapters) struct Wire {
     sender: http1::SendRequest<Whole>,
     /// None when it is over.
     conn: Option<http1::Connection<Io, Whole>>,
+    /// The lane on which it was opened: its events come there.
+    pub(super) lane: usize,
+    /// How often in a row it was used on others.
+    strangers: u8,
     _counted: Counted,
 }
 
@@ -103,7 +99,7 @@ impl Wire {
     }
 
     /// Whether another request can be sent: the server has not closed, and the last exchange is complete.
-    fn is_free(&mut self) -> bool {
+    pub(super) fn is_free(&mut self) -> bool {
         self.poll(&mut Context::from_waker(Waker::noop())).is_pending() && self.sender.is_ready()
     }
 
@@ -134,7 +130,7 @@ impl Conns {
     /// For this origin; nothing is connected yet. None when the URL has no scheme or no host.
     pub(in crate::adapters) fn new(connector: Connector, url: &Uri) -> Option<Arc<Conns>> {
         let (scheme, authority) = (url.scheme()?.clone(), url.authority()?.clone());
-        let (idle, shared) = (Mutex::default(), Mutex::default());
+        let (idle, shared) = (Shelves::new(), Mutex::default());
         let (shares, turn, origin) = (AtomicBool::default(), tokio::sync::Mutex::default(), url.clone());
         let open = Arc::default();
         Some(Arc::new(Conns { connector, origin, scheme, authority, idle, shared, shares, turn, open }))
@@ -204,14 +200,12 @@ impl Conns {
         if !wire.is_free() {
             return;
         }
-        let mut shelf = self.idle.lock();
-        if shelf.wires.len() >= IDLE_CONNECTIONS {
-            return;
+        if wire.strangers >= STRANGERS && wire.lane != lanes::here() {
+            // Its events come to another thread first. It goes before the other comes: some servers have one alone.
+            drop(wire);
+            return self.settle();
         }
-        shelf.wires.push((wire, Instant::now()));
-        if !std::mem::replace(&mut shelf.swept, true) {
-            tokio::spawn(sweep(Arc::downgrade(self)));
-        }
+        self.idle.put(wire);
     }
 
     /// Connections that are open, in use or idle.
@@ -222,12 +216,17 @@ impl Conns {
     /// Idle connections that can serve.
     #[cfg(test)]
     pub(in crate::adapters) fn idle(&self) -> usize {
-        let mut shelf = self.idle.lock();
-        shelf.wires.iter_mut().map(|(wire, _)| usize::from(wire.is_free())).sum()
+        self.idle.free()
+    }
+
+    /// Those of one lane.
+    #[cfg(test)]
+    pub(in crate::adapters) fn idle_on(&self, lane: usize) -> usize {
+        self.idle.free_on(lane)
     }
 
     /// A connection that stands ready.
-    fn ready(&self) -> Option<Fresh> {
+    fn ready(self: &Arc<Self>) -> Option<Fresh> {
         {
             let mut shared = self.shared.lock();
             match &*shared {
@@ -236,18 +235,25 @@ impl Conns {
                 None => {}
             }
         }
-        loop {
-            let (wire, since) = self.idle.lock().wires.pop()?;
-            // It was free when it was put here. That the server has closed it since is seen before the request is
-            // written, which then goes over another one.
-            if since.elapsed() < IDLE {
-                return Some(Fresh::Own(wire));
+        let mut wire = self.idle.take()?;
+        let stranger = wire.lane != lanes::here();
+        wire.strangers = if stranger { wire.strangers.saturating_add(1) } else { 0 };
+        Some(Fresh::Own(wire))
+    }
+
+    /// Opens a connection of this lane's own.
+    fn settle(self: &Arc<Self>) {
+        let conns = Arc::clone(self);
+        tokio::spawn(async move {
+            // One that can't be had is no loss: the next request says why.
+            if let Ok(Fresh::Own(wire)) = conns.dial().await {
+                conns.put(wire);
             }
-        }
+        });
     }
 
     /// Where one connection serves all, who comes while it is opened waits a moment for it.
-    async fn connect(&self) -> Result<Fresh, Fault> {
+    async fn connect(self: &Arc<Self>) -> Result<Fresh, Fault> {
         let turn = match self.shares.load(Ordering::Acquire) {
             true => timeout(TURN, self.turn.lock()).await.ok(),
             false => None,
@@ -270,7 +276,13 @@ impl Conns {
         }
         let shaken = http1::Builder::new().handshake(io).await;
         let (sender, conn) = shaken.map_err(|e| unreachable(chain(&e)))?;
-        Ok(Fresh::Own(Box::new(Wire { sender, conn: Some(conn), _counted: Counted::new(&self.open) })))
+        Ok(Fresh::Own(Box::new(Wire {
+            sender,
+            conn: Some(conn),
+            lane: lanes::here(),
+            strangers: 0,
+            _counted: Counted::new(&self.open),
+        })))
     }
 
     /// Opens an HTTP/2 connection for all requests. Of several that are opened at once one is kept.
@@ -335,23 +347,4 @@ fn refused(error: &hyper::Error) -> Option<bool> {
     }
     // With another reason all streams end, those that were looked at too.
     (error.is_go_away() && reason == h2::Reason::NO_ERROR).then_some(true)
-}
-
-/// Closes connections that nobody used for a while, as long as there are any.
-async fn sweep(conns: Weak<Conns>) {
-    loop {
-        tokio::time::sleep(IDLE / 4).await;
-        let Some(conns) = conns.upgrade() else { return };
-        let mut shelf = conns.idle.lock();
-        // The oldest stand first.
-        let stale = shelf.wires.iter().take_while(|(_, since)| since.elapsed() >= IDLE).count();
-        let closed: Vec<_> = shelf.wires.drain(..stale).collect();
-        shelf.swept = !shelf.wires.is_empty();
-        let more = shelf.swept;
-        drop(shelf);
-        drop(closed);
-        if !more {
-            return;
-        }
-    }
 }

@@ -10,6 +10,7 @@ use policies::confirm::rounds::{self, Waiting};
 use policies::confirm::{Call, Mismatch, Stage, State};
 
 use crate::digest::{hex, sha256};
+use crate::lanes::off_worker;
 use crate::ports::clock::{Clock, unix_seconds};
 use crate::profiles::Party;
 use crate::reject::Reject;
@@ -17,7 +18,6 @@ use crate::seal::{Sealer, Use};
 use crate::stages::authorize::Permitted;
 use crate::stages::confirm::{RESPONSES, STATE};
 use crate::stages::route::Target;
-use crate::stages::screen::filter::off_worker;
 use crate::stages::session::Bound;
 
 /// One round of a call.

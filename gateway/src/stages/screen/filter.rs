@@ -11,8 +11,8 @@ use metrics::Metrics;
 use policies::caps::Capped;
 use policies::controls;
 use policies::redact::{Counts, Joint, Redactor};
-use tokio::runtime::{Handle, RuntimeFlavor};
 
+use crate::lanes::off_worker;
 use crate::profiles::Profile;
 use crate::reject::{Reject, Why};
 
@@ -193,12 +193,6 @@ pub fn redacted(redactor: &Redactor, metrics: &Metrics, value: &Raw) -> Result<O
 
 fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     off_worker(bytes > OFFLOAD, work)
-}
-
-/// Does heavy work without holding up what else the worker serves.
-pub fn off_worker<T>(heavy: bool, work: impl FnOnce() -> T) -> T {
-    let many = || Handle::try_current().is_ok_and(|on| on.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if heavy && many() { tokio::task::block_in_place(work) } else { work() }
 }
 
 fn parse(text: String) -> Option<Raw> {

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::adapters::outbound::Body;
 use crate::adapters::upstream::net::Net;
+use crate::lanes::{self, Lanes};
 use crate::ports::upstream::{Behalf, FaultKind};
 
 fn net_at(address: SocketAddr) -> Arc<Net> {
@@ -264,4 +265,32 @@ async fn u9_connecting_has_one_deadline_for_tcp_and_tls_together() {
     let fault = post(&net, "0").await.map(drop).unwrap_err();
     assert_eq!((fault.kind, fault.dispatched), (FaultKind::Unreachable, false), "{fault}");
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_connection_that_only_another_lane_uses_is_replaced_by_one_of_that_lanes_own() {
+    let fake = scripted(vec![reply(200, &json!({}))]).await;
+    let net = net_at(fake.address);
+    let lanes = tokio::task::spawn_blocking(|| Lanes::start().unwrap()).await.unwrap();
+    let (lane, _place) = lanes.places().take().unwrap();
+    let on_lane = || {
+        let net = Arc::clone(&net);
+        lane.spawn(async move { whole(&net, "0").await.unwrap() })
+    };
+    // The first is opened outside of the lanes, as by a list that is read at the start. Taking turns moves nothing.
+    for _ in 0..9 {
+        whole(&net, "0").await.unwrap();
+        on_lane().await.unwrap();
+        assert_eq!((net.conns().idle_on(lanes::NONE), net.conns().idle()), (1, 1));
+    }
+    assert_eq!(fake.connections(), 1);
+    for _ in 0..3 {
+        on_lane().await.unwrap();
+    }
+    until("the other connection", || (net.conns().idle_on(lanes::NONE), net.conns().idle()) == (0, 1)).await;
+    for _ in 0..9 {
+        on_lane().await.unwrap();
+    }
+    assert_eq!((fake.connections(), net.conns().idle()), (2, 1));
+    tokio::task::spawn_blocking(move || drop(lanes)).await.unwrap();
 }
