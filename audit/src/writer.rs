@@ -1,6 +1,7 @@
 //! The journal's writing side: opens a log, takes records in order, and closes it. No call may go on whose record was
 //! not taken; nothing is dropped silently, reordered, or written twice.
 
+mod caller;
 mod head;
 mod sealer;
 mod shared;
@@ -25,8 +26,8 @@ use crate::key::{SigningKey, VerifierKey};
 use crate::storage::{Disk, Lock, Storage};
 use head::Item;
 use shared::Shared;
-use slot::Slot;
 pub use slot::{Attempt, Receipt, Ticket, block_on};
+use slot::{Slot, Waiting};
 pub use start::{Fork, fork};
 
 /// When a record counts as taken.
@@ -96,6 +97,8 @@ pub struct Options {
     pub sync_interval: Duration,
     /// How long an idle run's totals are kept, in milliseconds of running processes.
     pub keep_runs_ms: u64,
+    /// Runs what may wait long for the disk on a caller's thread: a runtime may want to know.
+    pub aside: fn(&mut dyn FnMut()),
     /// Called when the process should end.
     pub on_fatal: Option<OnFatal>,
     /// Failpoints, for tests.
@@ -123,6 +126,7 @@ impl Options {
             segment_ns: 3_600_000_000_000,
             sync_interval: Duration::from_millis(25),
             keep_runs_ms: 48 * 3_600_000,
+            aside: |work| work(),
             on_fatal: None,
             hook: None,
         }
@@ -200,12 +204,14 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Queues a record. `buffered`: it is written by whoever asks for it, or at once when few calls are under way.
+    /// Queues a record. When few calls are under way it is written at once and here, else by whoever asks for it
+    /// (`buffered`) or by the thread (`strict`).
     fn submit(&self, item: Item) -> Result<Ticket, Unavailable> {
         let slot = item.slot.clone();
         self.shared.push(item)?;
         match self.shared.options.durability {
-            Durability::Strict => {}
+            Durability::Strict if self.shared.settle_here() => {}
+            Durability::Strict => self.shared.poke(),
             Durability::Buffered if self.shared.busy() => return Ok(Ticket::gathering(slot, &self.shared)),
             Durability::Buffered => self.shared.drain(),
         }
@@ -330,17 +336,6 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-/// A call that waits for room. Dropped it is counted, since it has no record.
-struct Waiting<'a>(Option<&'a Shared>);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if let Some(shared) = self.0 {
-            shared.count("cancelled");
-        }
     }
 }
 

@@ -20,6 +20,9 @@ use crate::recover::Epoch;
 use crate::storage::{AppendError, Mode, ReadFrom, Storage, StoredFile, append_all, replace};
 use crate::tree::{Range, leaf_hash};
 
+/// Leaves that are kept back at most, in bytes.
+const OWED: usize = 64 << 10;
+
 /// An appended-to side file and its length.
 pub(crate) struct Side {
     pub(crate) file: Arc<dyn StoredFile>,
@@ -56,7 +59,8 @@ pub(crate) struct Sealer {
     pub(crate) range: Range,
     /// Up to where the segment was read back.
     pub(crate) offset: u64,
-    /// Leaves that the side file does not have yet, for lack of space.
+    /// Leaves that the side file does not have yet. It gets them in time for a checkpoint: one more file with new bytes
+    /// makes every sync of the segment slower, and without a checkpoint they prove nothing.
     pub(crate) owed: Vec<u8>,
     /// Size of the last checkpoint.
     pub(crate) signed: u64,
@@ -114,7 +118,7 @@ impl Sealer {
             return Err(corrupt(self.range.size()));
         }
         self.offset = end;
-        self.pay()
+        if self.owed.len() >= OWED { self.pay() } else { Ok(()) }
     }
 
     /// Writes the leaves that the side file lacks.

@@ -10,9 +10,9 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::head::{Head, Item, MAX_RECORDS};
-use super::sealer::Sealer;
+use super::sealer::{Fault, Sealer};
 use super::slot::{Places, Slot, Ticket};
-use super::thread::own;
+use super::thread::{SIGN_NS, own};
 use super::{Command, Durability, Options, Stats};
 use crate::clock::Clock;
 use crate::entry::Entry;
@@ -50,31 +50,40 @@ pub(crate) struct Shared {
     work: Condvar,
     pub(crate) places: Places,
     pub(crate) head: Mutex<Head>,
+    /// Taken before the head, and by callers only when nobody has it.
+    pub(crate) sealer: Mutex<Sealer>,
     pub(crate) written: AtomicU64,
     pub(crate) synced: AtomicU64,
+    /// How long the last sync took, in nanoseconds; at first nobody knows.
+    pub(crate) sync_took: AtomicU64,
     signed: AtomicU64,
     signed_at: AtomicU64,
     faults: Mutex<Faults>,
     /// The last write failed.
     failing: AtomicBool,
+    /// What a caller met that did the thread's work.
+    pub(crate) broken: Mutex<Option<Fault>>,
     last: Mutex<Option<Arc<str>>>,
 }
 
 impl Shared {
-    pub(crate) fn new(options: Options, head: Head) -> Shared {
+    pub(crate) fn new(options: Options, head: Head, sealer: Sealer) -> Shared {
         let clock = options.clock.clone();
         Shared {
             places: Places::new(options.queue),
             written: AtomicU64::new(head.seq),
             synced: AtomicU64::new(head.seq),
+            sync_took: AtomicU64::new(u64::MAX),
             signed: AtomicU64::new(0),
             signed_at: AtomicU64::new(clock.mono_ns()),
             faults: Mutex::default(),
             failing: AtomicBool::new(false),
+            broken: Mutex::default(),
             last: Mutex::new(None),
             queue: Mutex::new(Queue::default()),
             work: Condvar::new(),
             head: Mutex::new(head),
+            sealer: Mutex::new(sealer),
             clock,
             options,
         }
@@ -98,8 +107,16 @@ impl Shared {
             return Err(why);
         }
         queue.items.push_back(item);
-        self.wake(&mut queue);
+        // `strict`: who pushed sees to it.
+        if self.options.durability == Durability::Buffered {
+            self.wake(&mut queue);
+        }
         Ok(())
+    }
+
+    /// Wakes the thread for what is queued.
+    pub(crate) fn poke(&self) {
+        self.wake(&mut self.queue.lock());
     }
 
     fn wake(&self, queue: &mut Queue) {
@@ -136,7 +153,18 @@ impl Shared {
 
     /// Whether so many calls are under way that others are likely to come in the same moment.
     pub(crate) fn busy(&self) -> bool {
-        self.options.queue.saturating_sub(self.places.free()) >= BUSY
+        self.taken() >= BUSY
+    }
+
+    /// Whether the thread has more to do than to sync: it was woken, or a checkpoint is due.
+    pub(crate) fn due(&self) -> bool {
+        let since = self.clock.mono_ns().saturating_sub(self.signed_at.load(Ordering::Acquire));
+        since >= SIGN_NS || self.queue.lock().dirty
+    }
+
+    /// Places of the queue that are taken.
+    pub(crate) fn taken(&self) -> usize {
+        self.options.queue.saturating_sub(self.places.free())
     }
 
     pub(crate) fn take_counts(&self) -> BTreeMap<&'static str, u64> {

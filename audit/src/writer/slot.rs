@@ -214,6 +214,17 @@ impl Future for TakePlaces<'_> {
     }
 }
 
+/// A call that waits for room. Dropped it is counted, since it has no record.
+pub(crate) struct Waiting<'a>(pub(crate) Option<&'a Shared>);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0 {
+            shared.count("cancelled");
+        }
+    }
+}
+
 struct Unpark(std::thread::Thread);
 
 impl Wake for Unpark {

@@ -170,11 +170,11 @@ impl Journal {
         (sealer.key, sealer.epoch) = (key, last.epoch);
         begin(&mut head, &mut sealer, first)?;
         let log = head.log.clone();
-        let shared = Arc::new(Shared::new(options, head));
-        shared.publish(&sealer);
+        let shared = Arc::new(Shared::new(options, head, sealer));
+        shared.publish(&shared.sealer.lock());
         let thread = {
             let shared = shared.clone();
-            let run = move || thread::run(&shared, sealer);
+            let run = move || thread::run(&shared);
             std::thread::Builder::new()
                 .name("journal".into())
                 .spawn(run)

@@ -2,6 +2,7 @@
 //! call asks for. One turn does everything that is due; a sync that failed is never tried again.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::head::{Head, Item, Unsynced};
@@ -12,7 +13,7 @@ use crate::entry::{Entry, Int, Kind, Text};
 use crate::error::Unavailable;
 
 /// Between two checkpoints, in nanoseconds.
-const SIGN_NS: u64 = 1_000_000_000;
+pub(crate) const SIGN_NS: u64 = 1_000_000_000;
 /// Between two heartbeats.
 const HEARTBEAT_NS: u64 = 60_000_000_000;
 /// The longest the thread sleeps.
@@ -20,8 +21,9 @@ const SLEEP: Duration = Duration::from_millis(500);
 
 /// Callers that wait for one sync: from so many on the next one waits for more of them.
 const CROWD: usize = 3;
-/// For how long. A sync costs as much for one record as for many, and takes the time from calls.
-const GATHER: Duration = Duration::from_micros(500);
+/// For how long. A sync costs as much for one record as for many, and takes the time from calls: measured at 64 callers
+/// between 0.1 and 3 ms, this lets most of them through.
+const GATHER: Duration = Duration::from_millis(1);
 
 pub(crate) struct Times {
     signed: u64,
@@ -32,7 +34,7 @@ pub(crate) struct Times {
 }
 
 /// Runs until the journal is closed or lost.
-pub(crate) fn run(shared: &Shared, mut sealer: Sealer) {
+pub(crate) fn run(shared: &Shared) {
     let now = shared.clock.mono_ns();
     let mut times = Times { signed: now, heartbeat: now, segment: now, crowd: false };
     let strict = shared.options.durability == Durability::Strict;
@@ -43,7 +45,13 @@ pub(crate) fn run(shared: &Shared, mut sealer: Sealer) {
             (true, false) => Duration::ZERO,
         };
         let (stop, mut commands) = shared.rest(gather, SLEEP);
-        let result = turn(shared, &mut sealer, &mut times, &mut commands, stop);
+        let result = {
+            let mut sealer = shared.sealer.lock();
+            match shared.broken.lock().take() {
+                Some(fault) => Err(fault),
+                None => turn(shared, &mut sealer, &mut times, &mut commands, stop),
+            }
+        };
         let why = result.as_ref().err().map(unavailable);
         let go_on = match result {
             Ok(()) if stop => shared.end(&Unavailable::Closed),
@@ -159,7 +167,7 @@ fn due(shared: &Shared, times: &mut Times, stop: bool) {
 
 /// Syncs what was written so far, wakes who waits for it, and reads it back. Others may write meanwhile. Says how many
 /// waited.
-fn settle(shared: &Shared, sealer: &mut Sealer) -> Result<usize, Fault> {
+pub(crate) fn settle(shared: &Shared, sealer: &mut Sealer) -> Result<usize, Fault> {
     let spare = std::mem::take(&mut sealer.spare);
     let (unsynced, end) =
         shared.with_head(|head| (std::mem::replace(&mut head.unsynced, spare), head.offset));
@@ -187,6 +195,7 @@ fn sync(shared: &Shared, sealer: &mut Sealer, mut unsynced: Unsynced, end: u64) 
         return Err(Fault::Fatal(why));
     }
     let took = shared.clock.mono_ns().saturating_sub(start);
+    shared.sync_took.store(took, Ordering::Relaxed);
     shared.options.watch.iter().for_each(|w| w.synced(took));
     shared.at("synced");
     for (slot, receipt) in unsynced.acks.drain(..) {

@@ -130,7 +130,7 @@ fn policies(text: &mut String, row: &PolicyRow) -> Result<(), Error> {
 fn journal(text: &mut String, row: &JournalRow) -> Result<(), Error> {
     writeln!(
         text,
-        "\njournal, modern json 1 KiB, {} conn: off {:.0}/s p50 {:.0} us, buffered {:.0}/s p50 {:.0} us, strict {:.0}/s p50 {:.0} us; the disk's sync p50 {:.0} us; CPU buffered over off {:.2}",
+        "\njournal, modern json 1 KiB, {} conn: off {:.0}/s p50 {:.0} us, buffered {:.0}/s p50 {:.0} us, strict {:.0}/s p50 {:.0} us; the disk's sync p50 {:.0} us at the pace of a call, {:.0} us back to back; CPU buffered over off {:.2}",
         row.connections,
         row.rps_off,
         row.p50_off_us,
@@ -139,6 +139,7 @@ fn journal(text: &mut String, row: &JournalRow) -> Result<(), Error> {
         row.rps_strict,
         row.p50_strict_us,
         row.sync_p50_us,
+        row.sync_hurried_p50_us,
         row.cpu_buffered_over_off
     )?;
     Ok(())

@@ -94,7 +94,7 @@ pub(crate) struct PolicyRow {
 }
 
 /// Tollgate without a journal, with a buffered and with a strict one in the same rounds. `strict_in_syncs`: by how many
-/// of the disk's own syncs a strict call's median is longer than one without a journal.
+/// of the disk's own syncs, at the pace of such calls, a strict call's median is longer than one without a journal.
 #[derive(Serialize, Clone)]
 pub(crate) struct JournalRow {
     pub(crate) measure: &'static str,
@@ -110,6 +110,7 @@ pub(crate) struct JournalRow {
     pub(crate) p50_buffered_us: f64,
     pub(crate) p50_strict_us: f64,
     pub(crate) sync_p50_us: f64,
+    pub(crate) sync_hurried_p50_us: f64,
     pub(crate) strict_in_syncs: f64,
 }
 

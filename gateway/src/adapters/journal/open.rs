@@ -22,6 +22,7 @@ use super::flood::{DENIED, Flood, LISTS};
 use super::spans::{Spans, Unkept};
 use crate::adapters::archive::{Archiver, Store};
 use crate::config::{Audit, Checked, Durability};
+use crate::lanes::off_worker;
 use crate::ports::journal::Journal;
 
 /// Which log of the journal's folder a process writes.
@@ -178,6 +179,7 @@ fn options(spec: &Audit, place: Place, key: SigningKey, on_fatal: OnFatal) -> Re
         segment_bytes: spec.segment_bytes,
         segment_ns: u64::try_from(spec.segment_age.as_nanos()).unwrap_or(u64::MAX),
         on_fatal: Some(on_fatal),
+        aside: |work| off_worker(true, work),
         ..Options::new(&spec.dir, instance, Arc::new(key))
     })
 }
