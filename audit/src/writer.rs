@@ -97,8 +97,8 @@ pub struct Options {
     pub sync_interval: Duration,
     /// How long an idle run's totals are kept, in milliseconds of running processes.
     pub keep_runs_ms: u64,
-    /// Runs what may wait long for the disk on a caller's thread: a runtime may want to know.
-    pub aside: fn(&mut dyn FnMut()),
+    /// Runs what waits for the disk on a caller's thread: a runtime may want to know, and whether it should be quick.
+    pub aside: fn(bool, &mut dyn FnMut()),
     /// Called when the process should end.
     pub on_fatal: Option<OnFatal>,
     /// Failpoints, for tests.
@@ -126,7 +126,7 @@ impl Options {
             segment_ns: 3_600_000_000_000,
             sync_interval: Duration::from_millis(25),
             keep_runs_ms: 48 * 3_600_000,
-            aside: |work| work(),
+            aside: |_, work| work(),
             on_fatal: None,
             hook: None,
         }

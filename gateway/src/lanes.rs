@@ -2,7 +2,7 @@
 //! servers that they use stay where they are, so that no other thread is woken for them and nothing moves between
 //! cores. It does not know what is served.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::io;
 use std::num::NonZero;
 use std::sync::Arc;
@@ -13,6 +13,8 @@ use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 
 thread_local! {
     static HERE: Cell<usize> = const { Cell::new(NONE) };
+    /// What the lane of this thread serves.
+    static SERVED: OnceCell<Arc<AtomicUsize>> = const { OnceCell::new() };
 }
 
 /// Where threads are that belong to no lane.
@@ -21,6 +23,11 @@ pub const NONE: usize = 0;
 /// The lane that this thread belongs to, or [`NONE`].
 pub fn here() -> usize {
     HERE.get()
+}
+
+/// Whether this thread's lane serves one connection alone.
+pub fn is_alone() -> bool {
+    SERVED.with(|served| served.get().is_some_and(|served| served.load(Ordering::Relaxed) <= 1))
 }
 
 /// Something for [`NONE`] and each lane, by their numbers.
@@ -34,7 +41,7 @@ fn count() -> usize {
 }
 
 /// All lanes of the process. Dropped, it ends what still runs on them; not from within a runtime.
-pub struct Lanes(Vec<Runtime>);
+pub struct Lanes(Vec<(Runtime, Arc<AtomicUsize>)>);
 
 impl Lanes {
     /// One for each core.
@@ -43,19 +50,24 @@ impl Lanes {
     /// The system gives no thread.
     pub fn start() -> io::Result<Lanes> {
         let lane = |number: usize| {
+            let served: Arc<AtomicUsize> = Arc::default();
+            let of_thread = Arc::clone(&served);
             // One worker, and no more: there is nobody to take its work, or to wake for it. Heavy work can still hand
             // the worker's place to another thread meanwhile.
             let mut lane = Builder::new_multi_thread();
             lane.worker_threads(1).enable_all().thread_name(format!("lane-{number}"));
-            lane.on_thread_start(move || HERE.set(number)).build()
+            lane.on_thread_start(move || {
+                HERE.set(number);
+                SERVED.with(|served| served.set(Arc::clone(&of_thread)).ok());
+            });
+            Ok((lane.build()?, served))
         };
         (NONE + 1..=count()).map(lane).collect::<io::Result<_>>().map(Lanes)
     }
 
     /// Where connections can be put.
     pub fn places(&self) -> Places {
-        let place = |lane: &Runtime| (lane.handle().clone(), Arc::default());
-        Places(self.0.iter().map(place).collect())
+        Places(self.0.iter().map(|(lane, served)| (lane.handle().clone(), Arc::clone(served))).collect())
     }
 }
 
@@ -136,6 +148,11 @@ mod tests {
         let (on, other) = tell.recv_timeout(PATIENCE).unwrap();
         assert_ne!(on, NONE);
         assert_eq!(other, Ok(on));
+        let alone = async || lane.spawn(async { is_alone() }).await.unwrap();
+        let alone = || lane.block_on(alone());
+        assert!(alone() && !is_alone());
+        let _more: Vec<Place> = (0..count()).map(|_| places.take().unwrap().1).collect();
+        assert!(!alone());
     }
 
     #[test]
@@ -147,7 +164,7 @@ mod tests {
         let found: Vec<usize> = lanes
             .0
             .iter()
-            .map(|lane| lane.block_on(async { tokio::spawn(async { here() }).await.unwrap() }))
+            .map(|(lane, _)| lane.block_on(async { tokio::spawn(async { here() }).await.unwrap() }))
             .collect();
         assert_eq!(numbers.get(1..), Some(&*found));
     }

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use audit::entry::Kind;
 use audit::verify::{DirSource, Options, verify};
@@ -13,7 +14,7 @@ use tollgate_tests::client::Client;
 use tollgate_tests::gateway::Gateway;
 use tollgate_tests::http::Answer;
 use tollgate_tests::peer::Peer;
-use tollgate_tests::scripted::Scripted;
+use tollgate_tests::scripted::{Carrier, Scripted};
 use tollgate_tests::wait::{self, LONG};
 
 use crate::journal::{begin, folder, log, of, records};
@@ -87,6 +88,45 @@ fn z4_a_full_disk_refuses_calls_and_takes_them_again_by_itself() {
     let entries = records(&log(dir.path()));
     let (intents, outcomes) = (of(&entries, Kind::Intent).len(), of(&entries, Kind::Outcome).len());
     assert_eq!((intents, outcomes), (up.count("tools/call"), intents));
+    assert_whole(dir.path());
+}
+
+#[test]
+fn z4_in_strict_mode_no_client_waits_for_space_that_an_outcome_needs() {
+    let dir = folder();
+    let Some(disk) = Small::mount(&dir.path().join("var"), "size=2m") else { return };
+    let open = Arc::new(AtomicBool::new(false));
+    let opened = Arc::clone(&open);
+    let up = Scripted::carried(Peer::modern("up"), Carrier::Json, move |seen, _| {
+        if seen.is("tools/call") {
+            wait::until("the disk to be full", || opened.load(Ordering::SeqCst));
+        }
+        false
+    });
+    let gateway = begin(&up, "audit: { durability: strict }\n", &dir).start();
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..12).map(|_| scope.spawn(|| call(&gateway))).collect();
+        wait::until("all calls at the server", || up.count("tools/call") == 12);
+        let ballast = disk.fill();
+        open.store(true, Ordering::SeqCst);
+        let answers: Vec<Answer> = calls.into_iter().map(|call| call.join().expect("an answer")).collect();
+        // The last page of the journal may have room for a few.
+        assert!(answers.iter().any(|answer| answer.code() == Some(7008)));
+        for answer in answers.iter().filter(|answer| answer.code() != Some(7008)) {
+            assert!(answer.status == 200 && answer.code().is_none(), "{}", answer.text());
+        }
+        std::fs::remove_file(ballast).expect("removed");
+    });
+    wait::until("a call without anybody's help", || call(&gateway).status == 200);
+    gateway.sigterm();
+    assert!(gateway.wait(LONG).success(), "{}", gateway.log());
+    let entries = records(&log(dir.path()));
+    let (intents, outcomes) = (of(&entries, Kind::Intent).len(), of(&entries, Kind::Outcome).len());
+    assert_eq!(
+        (intents, outcomes),
+        (up.count("tools/call"), intents),
+        "an outcome was kept until there was space"
+    );
     assert_whole(dir.path());
 }
 

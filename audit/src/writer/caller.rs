@@ -10,7 +10,7 @@ use super::thread::settle;
 /// Places of the queue that are taken when so few calls are under way; a call has two. With more of them one sync for
 /// several is worth to be waited for.
 const FEW: usize = 4;
-/// A disk whose last sync took so long at most, in nanoseconds, is waited for on the spot.
+/// A disk whose last sync took so long at most, in nanoseconds, is expected to be quick.
 const QUICK_NS: u64 = 500_000;
 
 impl Shared {
@@ -21,13 +21,13 @@ impl Shared {
         }
         // Who has it is writing or syncing: what came meanwhile is the thread's.
         let Some(mut sealer) = self.sealer.try_lock() else { return false };
+        if self.broken.lock().is_some() {
+            return false;
+        }
         let mut good = false;
         let mut settle = || good = self.settle_with(&mut sealer);
-        // To make room for others costs as much as such a sync, and moves the call to another core besides.
-        match self.sync_took.load(Ordering::Relaxed) <= QUICK_NS {
-            true => settle(),
-            false => (self.options.aside)(&mut settle),
-        }
+        let quick = self.sync_took.load(Ordering::Relaxed) <= QUICK_NS;
+        (self.options.aside)(quick, &mut settle);
         good
     }
 
@@ -37,8 +37,14 @@ impl Shared {
             Ok(_) => settle(self, sealer).map(|_| self.publish(sealer)),
             Err(why) => Err(Fault::Fatal(why)),
         };
-        let good = settled.is_ok();
-        *self.broken.lock() = settled.err();
-        good && !self.has_work() && sealer.offset < self.options.segment_bytes
+        match settled {
+            Ok(()) => !self.has_work() && sealer.offset < self.options.segment_bytes,
+            // The thread finds the same.
+            Err(Fault::Later(_)) => false,
+            Err(Fault::Fatal(why)) => {
+                *self.broken.lock() = Some(why);
+                false
+            }
+        }
     }
 }

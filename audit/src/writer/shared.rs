@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::head::{Head, Item, MAX_RECORDS};
-use super::sealer::{Fault, Sealer};
+use super::sealer::Sealer;
 use super::slot::{Places, Slot, Ticket};
 use super::thread::{SIGN_NS, own};
 use super::{Command, Durability, Options, Stats};
@@ -61,8 +61,9 @@ pub(crate) struct Shared {
     faults: Mutex<Faults>,
     /// The last write failed.
     failing: AtomicBool,
-    /// What a caller met that did the thread's work.
-    pub(crate) broken: Mutex<Option<Fault>>,
+    /// Why the journal is lost, as whoever did the thread's work found. Set and read with the sealer locked, so that
+    /// nobody syncs after a sync that failed.
+    pub(crate) broken: Mutex<Option<String>>,
     last: Mutex<Option<Arc<str>>>,
 }
 
@@ -156,10 +157,11 @@ impl Shared {
         self.taken() >= BUSY
     }
 
-    /// Whether the thread has more to do than to sync: it was woken, or a checkpoint is due.
+    /// Whether the thread has more to do than to sync: it was woken, it is to end, or a checkpoint is due.
     pub(crate) fn due(&self) -> bool {
         let since = self.clock.mono_ns().saturating_sub(self.signed_at.load(Ordering::Acquire));
-        since >= SIGN_NS || self.queue.lock().dirty
+        let queue = self.queue.lock();
+        since >= SIGN_NS || queue.dirty || queue.stop
     }
 
     /// Places of the queue that are taken.

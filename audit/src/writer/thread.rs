@@ -47,10 +47,15 @@ pub(crate) fn run(shared: &Shared) {
         let (stop, mut commands) = shared.rest(gather, SLEEP);
         let result = {
             let mut sealer = shared.sealer.lock();
-            match shared.broken.lock().take() {
-                Some(fault) => Err(fault),
+            let lost = shared.broken.lock().clone();
+            let result = match lost {
+                Some(why) => Err(Fault::Fatal(why)),
                 None => turn(shared, &mut sealer, &mut times, &mut commands, stop),
+            };
+            if let Err(Fault::Fatal(why)) = &result {
+                *shared.broken.lock() = Some(why.clone());
             }
+            result
         };
         let why = result.as_ref().err().map(unavailable);
         let go_on = match result {

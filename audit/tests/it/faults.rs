@@ -197,3 +197,38 @@ fn z5_a_failed_sync_is_never_tried_again() {
         assert_eq!(fatal.load(Ordering::SeqCst), 1);
     }
 }
+
+#[test]
+fn z18_nothing_is_taken_after_a_sync_that_failed_whoever_met_it() {
+    for round in 0..40 {
+        let disk = FakeDisk::default();
+        let options = Options { segment_bytes: 1 << 20, ..fake(&disk, Durability::Strict) };
+        let journal = Journal::open(options).unwrap();
+        let lost = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            // With one caller it meets the fault itself; with more the thread may.
+            for caller in 0..1 + round % 3 {
+                let (journal, lost, disk) = (&journal, &lost, &disk);
+                scope.spawn(move || {
+                    for number in 0..200 {
+                        if (caller, number) == (0, 20) {
+                            disk.fail_sync();
+                        }
+                        let before = lost.load(Ordering::SeqCst);
+                        match block_on(journal.intent(intent(caller * 1_000 + number))) {
+                            Ok((_, slot)) => {
+                                assert_eq!(before, 0, "taken after a sync had failed");
+                                drop(slot);
+                            }
+                            Err(error) => {
+                                assert!(matches!(error, Unavailable::Poisoned(_)), "{error:?}");
+                                lost.fetch_add(1, Ordering::SeqCst);
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        assert!(lost.into_inner() > 100);
+    }
+}

@@ -90,7 +90,7 @@ fn l4_who_leaves_before_the_intent_is_taken_is_charged_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut strict = Options { durability: Durability::Strict, queue: 2, ..options(dir.path()) };
     // No thread but the writer's will wait for the disk.
-    strict.aside = |_| ();
+    strict.aside = |_, _| ();
     let journal = Journal::open(strict).unwrap();
     let priced = |n| Entry {
         day: Some("2026-12-01".into()),

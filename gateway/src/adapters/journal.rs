@@ -7,14 +7,17 @@ mod flood;
 mod open;
 mod spans;
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use async_trait::async_trait;
 use audit::costs::{Principal, RunKey};
 use audit::entry::{Entry, Int, Kind, Text};
 use audit::hash::Digest;
 use audit::span::Body;
-use audit::writer::{self, OutcomeSlot};
+use audit::writer::{self, OutcomeSlot, Ticket};
 use auth::CertificateName;
 use futures_util::FutureExt as _;
 use mcp::method::TOOLS_CALL;
@@ -155,9 +158,7 @@ impl Slot for Open {
             }
         });
         if strict {
-            return Kept::Later(Box::pin(async move {
-                ticket.await.map(|kept| Some(receipt(kept))).map_err(unavailable)
-            }));
+            return Kept::Later(Box::pin(on_disk(ticket)));
         }
         // Written by whoever submits it, as a rule: then it is known at once. Another caller may be writing it at this
         // moment; an answer that left before would survive what its record does not.
@@ -166,6 +167,19 @@ impl Slot for Open {
         }
         Kept::Now(ticket.now_or_never().and_then(Result::ok).map(receipt))
     }
+}
+
+/// Waits for the sync, but not for a disk that is full: the record is kept until there is space, and whoever waited for
+/// that would wait for somebody to come and make some.
+async fn on_disk(mut ticket: Ticket) -> Result<Option<Receipt>, Unavailable> {
+    let kept = poll_fn(|cx| match Pin::new(&mut ticket).poll(cx) {
+        Poll::Pending if ticket.attempted() => {
+            let why = "the record could not be written and is kept until it can be";
+            Poll::Ready(Err(audit::error::Unavailable::Write(why.into())))
+        }
+        polled => polled,
+    });
+    kept.await.map(|kept| Some(receipt(kept))).map_err(unavailable)
 }
 
 #[async_trait]
@@ -236,6 +250,12 @@ impl Journal for OnDisk {
 
     fn close(&self) {
         self.journal.close();
+        if let Some(why) = self.journal.stats().fault {
+            tracing::error!(
+                why,
+                "the journal was closed while it could not be written: what it still held is lost"
+            );
+        }
         if let Some(archive) = &self.archive {
             archive.stop();
         }

@@ -22,7 +22,7 @@ use super::flood::{DENIED, Flood, LISTS};
 use super::spans::{Spans, Unkept};
 use crate::adapters::archive::{Archiver, Store};
 use crate::config::{Audit, Checked, Durability};
-use crate::lanes::off_worker;
+use crate::lanes::{self, off_worker};
 use crate::ports::journal::Journal;
 
 /// Which log of the journal's folder a process writes.
@@ -179,7 +179,8 @@ fn options(spec: &Audit, place: Place, key: SigningKey, on_fatal: OnFatal) -> Re
         segment_bytes: spec.segment_bytes,
         segment_ns: u64::try_from(spec.segment_age.as_nanos()).unwrap_or(u64::MAX),
         on_fatal: Some(on_fatal),
-        aside: |work| off_worker(true, work),
+        // To make room for others costs as much as a quick sync, and moves the call to another core besides.
+        aside: |quick, work| off_worker(!(quick && lanes::is_alone()), work),
         ..Options::new(&spec.dir, instance, Arc::new(key))
     })
 }

@@ -30,8 +30,9 @@ use super::shelves::Shelves;
 use crate::lanes;
 use crate::ports::upstream::{Fault, FaultKind};
 
-/// A connection that was used so often in a row on other lanes than its own is replaced by one of the last user's.
-const STRANGERS: u8 = 4;
+/// A connection that is used so often in a row on other lanes than its own is replaced by one of the last user's: its
+/// events come to another thread first.
+const STRANGERS: u8 = 32;
 /// How often an HTTP/2 connection is asked for a sign of life, and how long that may take.
 const ALIVE: Duration = Duration::from_secs(20);
 /// Attempts for a request that keeps being refused unseen. (Connections that were idle do not count: they run out.)
@@ -196,16 +197,10 @@ impl Conns {
     }
 
     /// Takes a connection back whose answer has been read to its end.
-    pub(in crate::adapters) fn put(self: &Arc<Self>, mut wire: Box<Wire>) {
-        if !wire.is_free() {
-            return;
+    pub(in crate::adapters) fn put(&self, mut wire: Box<Wire>) {
+        if wire.is_free() {
+            self.idle.put(wire);
         }
-        if wire.strangers >= STRANGERS && wire.lane != lanes::here() {
-            // Its events come to another thread first. It goes before the other comes: some servers have one alone.
-            drop(wire);
-            return self.settle();
-        }
-        self.idle.put(wire);
     }
 
     /// Connections that are open, in use or idle.
@@ -226,7 +221,7 @@ impl Conns {
     }
 
     /// A connection that stands ready.
-    fn ready(self: &Arc<Self>) -> Option<Fresh> {
+    fn ready(&self) -> Option<Fresh> {
         {
             let mut shared = self.shared.lock();
             match &*shared {
@@ -236,24 +231,13 @@ impl Conns {
             }
         }
         let mut wire = self.idle.take()?;
-        let stranger = wire.lane != lanes::here();
-        wire.strangers = if stranger { wire.strangers.saturating_add(1) } else { 0 };
-        Some(Fresh::Own(wire))
-    }
-
-    /// Opens a connection of this lane's own.
-    fn settle(self: &Arc<Self>) {
-        let conns = Arc::clone(self);
-        tokio::spawn(async move {
-            // One that can't be had is no loss: the next request says why.
-            if let Ok(Fresh::Own(wire)) = conns.dial().await {
-                conns.put(wire);
-            }
-        });
+        wire.strangers = if wire.lane == lanes::here() { 0 } else { wire.strangers.saturating_add(1) };
+        // Too often: it goes before the request opens another, since some servers have one alone.
+        (wire.strangers < STRANGERS).then_some(Fresh::Own(wire))
     }
 
     /// Where one connection serves all, who comes while it is opened waits a moment for it.
-    async fn connect(self: &Arc<Self>) -> Result<Fresh, Fault> {
+    async fn connect(&self) -> Result<Fresh, Fault> {
         let turn = match self.shares.load(Ordering::Acquire) {
             true => timeout(TURN, self.turn.lock()).await.ok(),
             false => None,
